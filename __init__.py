@@ -1,0 +1,1 @@
+"""deltafold: keeps SQL views on Spark up to date from changes alone."""

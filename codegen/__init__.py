@@ -1,0 +1,1 @@
+"""From a maintenance plan to PySpark scripts, plan text and plan JSON."""

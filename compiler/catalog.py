@@ -1,0 +1,103 @@
+"""What is known of the input: tables with their constraints, dimensions, sources, views.
+
+Constraints are trusted, as Spark's and Databricks' are; `deltafold verify` checks what follows from them.
+Names are looked up without regard to case, as Spark does, and keep the spelling of their declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from .algebra import Column
+from .source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """Every row with no NULL among `columns` has exactly one partner in `table`."""
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is declared of a table's changes: ALTER TABLE t SET CHANGES (…)."""
+
+    insert_only: bool = False
+    new_values_of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    columns: tuple[Column, ...]
+    span: Span = field(compare=False)
+    keys: tuple[tuple[str, ...], ...] = ()  # the primary key first, then UNIQUE ones
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[str, ...] = ()
+    changes: Changes = Changes()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column | None:
+        return find_name(name, self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of a dimension: the columns of `table` that identify it."""
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """CREATE DIMENSION: each level of a hierarchy determines the next one, child first."""
+
+    name: str
+    levels: tuple[Level, ...]
+    hierarchies: tuple[tuple[str, tuple[str, ...]], ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """CREATE SOURCE: tables that live in a database which changes on its own."""
+
+    name: str
+    type: str
+    options: tuple[tuple[str, str], ...]
+    tables: tuple[str, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    tables: tuple[Table, ...] = ()
+    dimensions: tuple[Dimension, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    def table(self, name: str) -> Table | None:
+        return find_name(name, self.tables)
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Named = TypeVar("_Named", bound=_HasName)
+
+
+def find_name(name: str, among: Iterable[_Named]) -> _Named | None:
+    """The one with this name, without regard to case."""
+    folded = name.casefold()
+    return next((thing for thing in among if thing.name.casefold() == folded), None)

@@ -1,0 +1,1 @@
+"""What sqlglot does not parse: declarations, pragmas, and the plan notation."""
