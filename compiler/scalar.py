@@ -18,12 +18,17 @@ from .algebra import col
 
 DIALECT = "spark"
 _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_KEYWORDS = frozenset(
+    "all and any as between by case cast cross current_date current_timestamp distinct else end except exists false "
+    "filter for from full group having in inner intersect interval is join lateral left like limit natural not null "
+    "on or order over outer pivot right rlike select semi anti then true union unpivot using values when where with".split()
+)
 
 
 @lru_cache(maxsize=10_000)
 def is_plain_name(name: str) -> bool:
     """Whether Spark and sqlglot both read the name, unquoted, as a column."""
-    if not _SIMPLE_NAME.match(name):
+    if not _SIMPLE_NAME.match(name) or name.lower() in _KEYWORDS:
         return False
     try:
         parsed = sqlglot.parse_one(f"{name} + 1", dialect=DIALECT)
