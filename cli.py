@@ -1,0 +1,357 @@
+"""The command line. Exit codes: 0 fine; 1 differs or a finding; 2 the input is wrong; 3 a bug of the compiler."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from .codegen.emit import emit, stale, write
+from .codegen.plan_text import plan_data, plan_text, view_text
+from .compiler.pipeline import compile_file
+from .compiler.plan import Plan
+from .compiler.source import CompilerBug, InputError
+from .runner import CannotRun, load_scripts, local_session
+
+app = typer.Typer(
+    help="Keeps SQL views on Spark up to date from changes alone.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+progress = Console(stderr=True, highlight=False)
+
+FINDING, WRONG_INPUT, BUG = 1, 2, 3
+
+
+class Format(StrEnum):
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
+class ExplainFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+File = Annotated[Path, typer.Argument(help="a view file", show_default=False)]
+WarehouseFormat = Annotated[Format, typer.Option("--format", help="how base tables and views are stored")]
+Warehouse = Annotated[str, typer.Option("--warehouse", "-w", help="a directory or URI", show_default=False)]
+BatchId = Annotated[str, typer.Option("--batch", "-b", help="a folder of WAREHOUSE/changes", show_default=False)]
+Compiled = Annotated[Path, typer.Argument(help="a directory that compile wrote", show_default=False)]
+
+
+@app.command("compile")
+def compile_(
+    files: Annotated[list[Path], typer.Argument(help="view files", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="where the scripts go", show_default=False)],
+    format: WarehouseFormat = Format.PARQUET,
+    check: Annotated[bool, typer.Option("--check", help="write nothing; exit 1 when DIR is stale")] = False,
+) -> None:
+    """Compile view files to PySpark scripts and a plan."""
+    stale_found = False
+    for file in files:
+        plan = _plan(file)
+        directory = output if len(files) == 1 else output / file.stem
+        generated = emit(plan, format)
+        if check:
+            differing = stale(generated, directory)
+            stale_found |= bool(differing)
+            for name in differing:
+                state = "stale" if (directory / name).exists() else "missing"
+                print(f"{directory / name}: {state}")
+        else:
+            written = write(generated, directory)
+            print(f"{directory}: {len(plan.views)} views, {len(written)} of {len(generated)} files written")
+    if check and stale_found:
+        print(f"to update: deltafold compile {' '.join(map(str, files))} -o {output} --format {format.value}")
+        raise typer.Exit(FINDING)
+
+
+@app.command()
+def explain(
+    file: File,
+    views: Annotated[list[str] | None, typer.Argument(help="only these views", show_default=False)] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="the propagate and refresh steps as well")] = False,
+    why_not: Annotated[bool, typer.Option("--why-not", help="why cheaper strategies do not fit")] = False,
+    props: Annotated[bool, typer.Option("--props", help="keys and nullability")] = False,
+    format: ExplainFormat = ExplainFormat.TEXT,
+) -> None:
+    """Print how views are maintained, and why."""
+    plan = _plan(file)
+    chosen = _chosen(plan, views or [])
+    if format is ExplainFormat.JSON:
+        data = plan_data(plan)
+        data["views"] = [view for view in data["views"] if view["name"] in chosen]
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    blocks = []
+    for view in plan.views:
+        if view.name not in chosen:
+            continue
+        lines = view_text(view, why_not=why_not, steps=steps)
+        if props:
+            from .compiler.properties import keys
+
+            found = sorted(sorted(key) for key in keys(view.definition, plan.catalog))
+            lines += [f"  keys     {'; '.join(', '.join(key) for key in found) or 'none known'}"]
+        blocks.append("\n".join(lines))
+    print("\n\n".join(blocks))
+
+
+@app.command()
+def diff(
+    left: Annotated[Path, typer.Argument(help="a view file, or a compiled directory", show_default=False)],
+    right: Annotated[Path | None, typer.Argument(help="a compiled directory", show_default=False)] = None,
+    git: Annotated[str | None, typer.Option("--git", help="compare FILE with itself at this revision")] = None,
+    format: WarehouseFormat = Format.PARQUET,
+) -> None:
+    """Show what a change does to the plan: consequences first, then the text."""
+    new, old = _sides(left, right, git)
+    lines = _consequences(old, new)
+    text = list(
+        difflib.unified_diff(
+            old["text"].splitlines(), new["text"].splitlines(), old["label"], new["label"], lineterm=""
+        )
+    )
+    extra = _file_findings(left, right, format) if right and not left.is_dir() else []
+    if not lines and not text and not extra:
+        print("no difference")
+        return
+    print("\n".join([*lines, *extra, *([""] if text else []), *text]))
+    raise typer.Exit(FINDING)
+
+
+def _sides(left: Path, right: Path | None, git: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The new and the old plan."""
+    if git is not None:
+        return _side(left), _revision(left, git)
+    if right is None:
+        raise CannotRun("diff needs a second directory, or --git REV")
+    return (_side(right), _side(left)) if left.is_dir() else (_side(left), _side(right))
+
+
+def _side(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        plan = _plan(path)
+        return {"label": str(path), "text": plan_text(plan), "data": plan_data(plan)}
+    try:
+        text = (path / "plan.txt").read_text(encoding="utf-8")
+        data = json.loads((path / "plan.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CannotRun(
+            f"{path} holds no readable plan ({error}): make it with deltafold compile FILE -o {path}"
+        ) from None
+    return {"label": str(path / "plan.txt"), "text": text, "data": data}
+
+
+def _revision(file: Path, revision: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = file.resolve().parent
+        top = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=False
+        )
+        archive = subprocess.run(
+            ["git", "-C", top.stdout.strip() or ".", "archive", revision], capture_output=True, check=False
+        )
+        if top.returncode or archive.returncode:
+            raise CannotRun(f"git has no revision {revision} of {file}")
+        subprocess.run(["tar", "-x", "-C", scratch], input=archive.stdout, check=True)
+        old_file = Path(scratch) / file.resolve().relative_to(top.stdout.strip())
+        if not old_file.exists():
+            raise CannotRun(f"{file} is not in revision {revision}")
+        plan = compile_file(old_file, shown_as=file.name)
+        return {"label": f"{file}@{revision}", "text": plan_text(plan), "data": plan_data(plan)}
+
+
+def _consequences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    before = {view["name"]: view for view in old["data"]["views"]}
+    after = {view["name"]: view for view in new["data"]["views"]}
+    lines = [f"+ {name}: new, {view['strategy']}; init stores it" for name, view in after.items() if name not in before]
+    lines += [f"- {name}: no longer maintained" for name in before if name not in after]
+    for name, view in after.items():
+        was = before.get(name)
+        if was is None:
+            continue
+        if was["strategy"] != view["strategy"]:
+            lines.append(f"~ {name}: strategy {was['strategy']} becomes {view['strategy']}")
+        if (was["initial"], was["columns"], was["hidden"]) != (view["initial"], view["columns"], view["hidden"]):
+            lines.append(f"! {name}: the stored view no longer fits, init must store it again")
+        elif was["propagate"] != view["propagate"] or was["refresh"] != view["refresh"]:
+            lines.append(f"~ {name}: maintained differently; the stored view stays")
+    return lines
+
+
+def _file_findings(file: Path, directory: Path, format: Format) -> list[str]:
+    plan = _plan(file)
+    made = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
+    chosen = Format.DELTA if 'FORMAT = "delta"' in _text(directory / "initialize.py") else format
+    names = [n for n in stale(emit(plan, chosen), directory) if n not in ("plan.txt", "plan.json") or not made]
+    return [f"{'stale' if (directory / name).exists() else 'missing'}: {directory / name}" for name in names]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+@app.command()
+def verify(
+    file: File,
+    rows: Annotated[int, typer.Option(help="rows of each fact table", min=1)] = 40,
+    batches: Annotated[int, typer.Option(help="how many random batches", min=0)] = 5,
+    seed: Annotated[str, typer.Option(help="a number, or a range such as 1..5")] = "1",
+    format: WarehouseFormat = Format.PARQUET,
+) -> None:
+    """Run the generated scripts on random data and compare every view with recomputation."""
+    from .verify import describe
+    from .verify import verify as run
+
+    plan = _plan(file)
+    seeds = _seeds(seed)
+    with progress.status("starting Spark") as status:
+        spark = local_session(format)
+        for number in seeds:
+            found = run(
+                spark, plan, format, rows, batches, number, lambda text, n=number: status.update(f"seed {n}: {text}")
+            )
+            if found is not None:
+                print(f"seed {number}: NOT EQUAL")
+                print(describe(plan, found))
+                raise typer.Exit(FINDING)
+            print(
+                f"seed {number}: equal: {len(plan.views)} views after each of {batches} batches ({format.value})",
+                flush=True,
+            )
+
+
+def _seeds(text: str) -> list[int]:
+    first, dots, last = text.partition("..")
+    try:
+        return list(range(int(first), int(last if dots else first) + 1))
+    except ValueError:
+        raise CannotRun(f"--seed {text}: a number, or a range such as 1..5") from None
+
+
+@app.command()
+def init(directory: Compiled, warehouse: Warehouse) -> None:
+    """Store every view from its base tables."""
+    _run(directory, "storing the views", lambda scripts, spark: scripts.initialize(spark, warehouse))
+
+
+@app.command()
+def propagate(directory: Compiled, warehouse: Warehouse, batch: BatchId) -> None:
+    """Compute the summary-deltas of a batch. Changes no view."""
+    _run(directory, f"propagating {batch}", lambda scripts, spark: scripts.propagate(spark, warehouse, batch))
+
+
+@app.command()
+def refresh(directory: Compiled, warehouse: Warehouse, batch: BatchId) -> None:
+    """Apply a propagated batch to the views and the base tables."""
+    _run(directory, f"refreshing with {batch}", lambda scripts, spark: scripts.refresh(spark, warehouse, batch))
+
+
+def _run(directory: Path, doing: str, work: Callable[[Any, Any], dict[str, Any]]) -> None:
+    scripts = load_scripts(directory)
+    with progress.status("starting Spark") as status:
+        spark = local_session(scripts.format)
+        status.update(doing)
+        report = work(scripts, spark)
+    print(json.dumps(report, indent=2, default=str))
+
+
+@app.command("status")
+def status_(
+    directory: Compiled,
+    warehouse: Warehouse,
+    batch: Annotated[str | None, typer.Option("--batch", "-b", help="only this batch")] = None,
+) -> None:
+    """Tell what a warehouse holds: its state, batches applied, batches waiting."""
+    from .codegen.warehouse import status
+
+    load_scripts(directory)
+    report = status(warehouse)
+    if batch is not None:
+        report = {
+            "batch": batch,
+            **{name: batch in report[name] for name in ("applied", "staged", "propagated") if name in report},
+        }
+    print(json.dumps(report, indent=2, default=str))
+
+
+@app.command()
+def demo(
+    directory: Annotated[Path | None, typer.Argument(help="where to put it; a temporary one if left out")] = None,
+    format: WarehouseFormat = Format.PARQUET,
+    rows: Annotated[int, typer.Option(help="rows of pos", min=100)] = 200_000,
+    changes: Annotated[int, typer.Option(help="changed rows", min=10)] = 2_000,
+) -> None:
+    """The retail warehouse of the 1997 paper, from nothing to a refreshed view."""
+    from .demo import run
+
+    with tempfile.TemporaryDirectory(prefix="deltafold-demo-") as scratch:
+        if not run(directory or Path(scratch), format, rows, changes, progress):
+            raise typer.Exit(FINDING)
+
+
+def _plan(file: Path) -> Plan:
+    try:
+        plan = compile_file(file)
+    except OSError as error:
+        raise CannotRun(f"{file} cannot be read: {error.strerror}") from None
+    for warning in plan.warnings:
+        progress.print(warning.render(), style="yellow", markup=False)
+    return plan
+
+
+def _chosen(plan: Plan, names: list[str]) -> set[str]:
+    if not names:
+        return {view.name for view in plan.views}
+    found = {name: plan.view(name) for name in names}
+    missing = [name for name, view in found.items() if view is None]
+    if missing:
+        known = ", ".join(view.name for view in plan.views)
+        raise CannotRun(f"there is no view {', '.join(missing)}; there is: {known}")
+    return {view.name for view in found.values() if view}
+
+
+def main() -> None:
+    """Runs the command line and turns every way of failing into its message and exit code."""
+    try:
+        app()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        count = len(error.diagnostics)
+        print(f"{count} error{'s' if count != 1 else ''}", file=sys.stderr)
+        sys.exit(WRONG_INPUT)
+    except CannotRun as error:
+        print(f"deltafold: {error}", file=sys.stderr)
+        sys.exit(WRONG_INPUT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FINDING)
+    except KeyboardInterrupt:
+        print("deltafold: interrupted; run the same command again to finish", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if type(error).__name__ in ("WarehouseError", "BatchRefused"):
+            print(f"deltafold: {error}", file=sys.stderr)
+            sys.exit(FINDING)
+        if os.environ.get("DELTAFOLD_DEBUG"):
+            raise
+        kind = (
+            "a bug of deltafold" if isinstance(error, CompilerBug) else f"a bug of deltafold ({type(error).__name__})"
+        )
+        print(f"deltafold: this is {kind}, not of your file: {str(error)[:2000]}", file=sys.stderr)
+        print("deltafold: set DELTAFOLD_DEBUG=1 for the stack trace, and report it with the view file", file=sys.stderr)
+        sys.exit(BUG)
+
+
+if __name__ == "__main__":
+    main()

@@ -19,9 +19,7 @@ from .algebra import col
 DIALECT = "spark"
 _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _KEYWORDS = frozenset(
-    "all and any as between by case cast cross current_date current_timestamp distinct else end except exists false "
-    "filter for from full group having in inner intersect interval is join lateral left like limit natural not null "
-    "on or order over outer pivot right rlike select semi anti then true union unpivot using values when where with".split()
+    ["all", "and", "any", "as", "between", "by", "case", "cast", "cross", "current_date", "current_timestamp", "distinct", "else", "end", "except", "exists", "false", "filter", "for", "from", "full", "group", "having", "in", "inner", "intersect", "interval", "is", "join", "lateral", "left", "like", "limit", "natural", "not", "null", "on", "or", "order", "over", "outer", "pivot", "right", "rlike", "select", "semi", "anti", "then", "true", "union", "unpivot", "using", "values", "when", "where", "with"]
 )
 
 

@@ -1,0 +1,165 @@
+"""Stages 4 and 6, decide and derive: the strategy of each view with the reasons, its stored columns, its steps.
+
+Strategies are tried cheapest first; one that does not fit is refused with a reason that `explain --why-not` prints.
+"""
+
+from __future__ import annotations
+
+from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, col, scans
+from .bind import BoundView
+from .catalog import Catalog
+from .deltas import change
+from .plan import ApplyBag, Refusal, Step, ViewPlan
+from .properties import keys, schema
+from .source import Diagnostic, InputError
+from .summary import image_changes, merge, propagate_steps, summarize
+
+STRATEGIES = (
+    "append",
+    "summary-delta",
+    "pivot-of-aggregate",
+    "pivot",
+    "filtered-pivot",
+    "insert-delete",
+    "partition-recompute",
+    "recompute",
+)
+
+
+def plan_view(view: BoundView, catalog: Catalog, read_by_others: bool) -> ViewPlan:
+    """The maintenance plan of one view."""
+    _refuse_inner_aggregates(view)
+    insert_only = _insert_only(view.rel, catalog)
+    match view.rel:
+        case Project(input=GroupBy() as grouped) as rel:
+            plan = _summary_delta(view, rel, grouped, insert_only, read_by_others, catalog)
+        case GroupBy() as grouped:
+            rel = Project(grouped, tuple(Item(name, col(name)) for name in grouped.names))
+            plan = _summary_delta(view, rel, grouped, insert_only, read_by_others, catalog)
+        case _:
+            plan = _insert_delete(view, read_by_others, catalog)
+    _obey_pragmas(view, plan)
+    return plan
+
+
+def _summary_delta(
+    view: BoundView, rel: Project, grouped: GroupBy, insert_only: bool, read_by_others: bool, catalog: Catalog
+) -> ViewPlan:
+    summary = summarize(view.name, rel, grouped)
+    steps = propagate_steps(summary, insert_only)
+    merged = merge(summary, insert_only)
+    public = {item.name for item in summary.values}
+    stored = schema(summary.initial)
+    changes = None
+    if read_by_others:
+        rows = image_changes(summary, merged, steps[-1])
+        changes = Step(f"changes_{view.name}", rows, "each changed group's row before (-1) and after (+1)")
+    return ViewPlan(
+        name=view.name,
+        strategy="summary-delta",
+        refused=_refusals(view, "summary-delta", _append_refusal(view, catalog)),
+        definition=view.rel,
+        initial=summary.initial,
+        columns=tuple(column for column in stored if column.name in public),
+        hidden=tuple(column for column in stored if column.name not in public),
+        key=summary.key,
+        reads=_reads(view.rel),
+        steps=steps,
+        changes=changes,
+        refresh=merged,
+        span=view.statement.span,
+    )
+
+
+def _insert_delete(view: BoundView, read_by_others: bool, catalog: Catalog) -> ViewPlan:
+    delta = Step(f"sd_{view.name}", change(view.rel), "the rows that come (+1) and go (-1)")
+    changes = None
+    if read_by_others:
+        rows = Scan(Ref(view.name, State.DELTA), schema(delta.rel))
+        changes = Step(f"changes_{view.name}", rows, "the rows that come (+1) and go (-1)")
+    candidates = sorted(keys(view.rel, catalog), key=lambda key: (len(key), sorted(key)))
+    key = tuple(name for name in view.rel.names if name in candidates[0]) if candidates else ()
+    return ViewPlan(
+        name=view.name,
+        strategy="insert-delete",
+        refused=_refusals(view, "insert-delete", _append_refusal(view, catalog)),
+        definition=view.rel,
+        initial=view.rel,
+        columns=schema(view.rel),
+        hidden=(),
+        key=key,
+        reads=_reads(view.rel),
+        steps=(delta,),
+        changes=changes,
+        refresh=ApplyBag(view.rel.names),
+        span=view.statement.span,
+    )
+
+
+def _reads(rel: Rel) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(scan.ref.name for scan in scans(rel)))
+
+
+def _insert_only(rel: Rel, catalog: Catalog) -> bool:
+    """Whether every relation that the view reads is a table whose changes are declared INSERT ONLY."""
+    tables = [catalog.table(name) for name in _reads(rel)]
+    return all(table is not None and table.changes.insert_only for table in tables)
+
+
+def _aggregates(rel: Rel) -> bool:
+    return isinstance(rel, GroupBy) or any(_aggregates(child) for child in rel.inputs)
+
+
+def _refuse_inner_aggregates(view: BoundView) -> None:
+    below = view.rel
+    if isinstance(below, Project):
+        below = below.input
+    if any(_aggregates(child) for child in below.inputs) or (not isinstance(below, GroupBy) and _aggregates(below)):
+        raise InputError(
+            [
+                Diagnostic(
+                    "DF0401",
+                    f"{view.name} aggregates below another operator, which is not maintained yet",
+                    view.statement.name_span,
+                    "make the inner query a view of its own; it is maintained, and this view reads its changes",
+                )
+            ]
+        )
+
+
+def _append_refusal(view: BoundView, catalog: Catalog) -> str:
+    if not _insert_only(view.rel, catalog):
+        return "the changes of its tables are not all declared INSERT ONLY, so its groups may change"
+    return "its changes only insert, but groups that are there already may grow; they are merged"
+
+
+def _refusals(view: BoundView, chosen: str, append: str) -> tuple[Refusal, ...]:
+    place = view.statement.name_span
+    reasons = {
+        "append": ("DF0501", append, "ALTER TABLE … SET CHANGES (INSERT ONLY, NEW VALUES OF …), if that is so"),
+        "summary-delta": ("DF0502", "there is no GROUP BY on top of the view", ""),
+        "pivot-of-aggregate": ("DF0503", "there is no PIVOT in the view", ""),
+        "pivot": ("DF0503", "there is no PIVOT in the view", ""),
+        "filtered-pivot": ("DF0503", "there is no PIVOT in the view", ""),
+    }
+    cheaper = STRATEGIES[: STRATEGIES.index(chosen)]
+    return tuple(Refusal(name, *reasons[name], line=place.line, column=place.column) for name in cheaper)
+
+
+def _obey_pragmas(view: BoundView, plan: ViewPlan) -> None:
+    errors = []
+    for pragma in view.statement.pragmas:
+        name, value = pragma.name.lower(), (pragma.value or "").lower()
+        if name == "strategy" and value != plan.strategy:
+            known = value in STRATEGIES
+            because = next((r.because for r in plan.refused if r.strategy == value), "it is not compiled yet")
+            message = (
+                f"strategy={value} does not fit {view.name}: {because}" if known else f"there is no strategy {value}"
+            )
+            errors.append(Diagnostic("DF0402", message, pragma.span, f"use {plan.strategy}, or leave the line out"))
+        elif name == "require" and value != "incremental":
+            errors.append(Diagnostic("DF0403", f"require {value} is not known", pragma.span, "require incremental"))
+        elif name not in ("strategy", "require"):
+            errors.append(Diagnostic("DF0404", f"deltafold: {pragma.name} is not known", pragma.span))
+    if errors:
+        raise InputError(errors)

@@ -1,0 +1,98 @@
+"""The stages, in order. Read this first.
+
+    read      view file            -> statements with places          compiler/read.py, grammar/
+    schema    CREATE TABLE, …      -> catalog                          compiler/schema.py
+    bind      CREATE VIEW          -> algebra                          compiler/bind.py
+    verify    algebra              -> the same, known to be well formed compiler/wellformed.py
+    decide    algebra              -> strategy, stored columns, steps  compiler/decide.py
+    emit      plan                 -> scripts, plan.txt, plan.json     codegen/
+
+Each is a pure function on immutable data; errors of all stages are collected and raised together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from sqlglot import exp
+
+from ..rewrites.normalise import normalise
+from .bind import BoundView, bind_views
+from .decide import plan_view
+from .plan import Plan, ViewPlan
+from .properties import schema
+from .read import CreateView, ReadFile, place_of, read, read_text
+from .schema import bind_schema
+from .source import Diagnostic, InputError
+from .wellformed import check
+
+
+def compile_file(path: Path, shown_as: str | None = None) -> Plan:
+    """The maintenance plan of a view file."""
+    return _compile(read(path, shown_as), shown_as or path.name)
+
+
+def compile_text(text: str, name: str = "views.sql") -> Plan:
+    """The maintenance plan of a view file that is in memory."""
+    return _compile(read_text(text, name), name)
+
+
+def _compile(file: ReadFile, source: str) -> Plan:
+    errors = list(file.errors)
+    catalog, schema_errors = bind_schema(file.statements)
+    bound, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
+    errors += schema_errors + view_errors
+    bound = tuple(replace(view, rel=normalise(view.rel)[0]) for view in bound)
+    read_names = {name for view in bound for name in _reads(view)}
+    plans: list[ViewPlan] = []
+    for view in bound:
+        try:
+            plans.append(plan_view(view, catalog, read_by_others=view.name in read_names))
+        except InputError as error:
+            errors += error.diagnostics
+    if errors:
+        raise InputError(errors)
+    for plan in plans:
+        _check_steps(plan)
+    return Plan(source, catalog, tuple(plans), tuple(w for view in bound for w in _warnings(view)))
+
+
+def _reads(view: BoundView) -> set[str]:
+    from .algebra import scans
+
+    return {scan.ref.name for scan in scans(view.rel)}
+
+
+def _check_steps(plan: ViewPlan) -> None:
+    check(plan.definition)
+    check(plan.initial)
+    for step in (*plan.steps, *((plan.changes,) if plan.changes else ())):
+        check(step.rel)
+
+
+def _warnings(view: BoundView) -> list[Diagnostic]:
+    """A SUM or AVG over floating point numbers drifts by rounding when it is maintained."""
+    from .algebra import GroupBy, Project
+    from .typing import type_of
+
+    grouped = view.rel.input if isinstance(view.rel, Project) else view.rel
+    if not isinstance(grouped, GroupBy):
+        return []
+    columns = {column.name: column for column in schema(grouped.input)}
+    found = []
+    for measure in grouped.measures:
+        if measure.function in ("sum", "avg") and measure.argument is not None:
+            kind = type_of(measure.argument, columns).type
+            if kind in ("float", "double"):
+                node = next(iter(view.statement.query.find_all(exp.Sum, exp.Avg)), None)
+                found.append(
+                    Diagnostic(
+                        "DF0601",
+                        f"{measure.function.upper()} over {kind.upper()} drifts by rounding as it is maintained",
+                        place_of(node, view.statement.span),
+                        "use DECIMAL where the sum must be exact",
+                        severity="warning",
+                    )
+                )
+    return found

@@ -1,0 +1,102 @@
+"""The maintenance plan: what `explain` walks and codegen consumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from .algebra import Column, Rel
+from .catalog import Catalog
+from .source import Diagnostic, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A cheaper strategy that does not fit a view, and why."""
+
+    strategy: str
+    code: str
+    because: str
+    remedy: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A named relation that propagate computes; later steps scan it by its name."""
+
+    name: str
+    rel: Rel
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """How a stored column changes in a merge: over `old.x` and `sd.y` where the group is there, else over `sd.y`."""
+
+    column: str
+    update: exp.Expr
+    insert: exp.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Refresh of a summary table: figure 8 of summary-delta-1997, null-safe on the key."""
+
+    key: tuple[str, ...]
+    count: str
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyBag:
+    """Refresh of a bag: rows that go are taken out, rows that come are added, copies counted."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    name: str
+    strategy: str
+    refused: tuple[Refusal, ...]
+    definition: Rel  # the author's query
+    initial: Rel  # the stored view, hidden columns included, from the base
+    columns: tuple[Column, ...]
+    hidden: tuple[Column, ...]
+    key: tuple[str, ...]
+    reads: tuple[str, ...]
+    steps: tuple[Step, ...]  # the last one is the summary-delta
+    changes: Step | None  # the view's own changes as signed rows, where another view reads them
+    refresh: Merge | ApplyBag
+    span: Span = field(compare=False)
+    parent: str | None = None
+
+    @property
+    def sql(self) -> str:
+        return self.span.text
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        return self.columns + self.hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All views of a file in the order in which they are maintained."""
+
+    source: str
+    catalog: Catalog
+    views: tuple[ViewPlan, ...]
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The base tables that some view reads, in the order of the file."""
+        read = {name for view in self.views for name in view.reads}
+        return tuple(table.name for table in self.catalog.tables if table.name in read)
+
+    def view(self, name: str) -> ViewPlan | None:
+        return next((view for view in self.views if view.name.casefold() == name.casefold()), None)

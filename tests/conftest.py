@@ -1,0 +1,69 @@
+"""One Spark session for the whole run, with Delta where its jars can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.ui.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def _builder(settings: dict[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    builder = builder.master("local[2]").appName("deltafold tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _start(warehouse: str) -> SparkSession:
+    """A session with Delta, or one without if its jars cannot be resolved."""
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": warehouse}
+    try:
+        from delta import configure_spark_with_delta_pip
+
+        spark: SparkSession = configure_spark_with_delta_pip(_builder({**settings, **DELTA})).getOrCreate()
+    except Exception:
+        builder = _builder(settings)
+        for name in ("spark.jars.packages", *DELTA):  # the builder's options are shared by all builders
+            builder._options.pop(name, None)
+        spark = builder.getOrCreate()
+    return spark
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of all tests."""
+    session = _start(str(tmp_path_factory.mktemp("spark-warehouse")))
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def delta_available(spark: SparkSession) -> bool:
+    """Whether the session has the Delta jars."""
+    from deltafold.codegen.warehouse import has_delta
+
+    return has_delta(spark)
