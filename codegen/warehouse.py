@@ -637,6 +637,11 @@ def _expanded(counted: DataFrame, columns: list[str], name: str) -> DataFrame:
     return counted.select(*(column(one) for one in columns), each).drop(COPIES)
 
 
+def with_changes(old: DataFrame, changes: DataFrame) -> DataFrame:
+    """A relation after the batch, signed: its old rows and its changes, whose signs add up."""
+    return old.withColumn(SIGN, F.lit(1)).unionByName(changes)
+
+
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
     """Turn what raise_error raised inside a Spark job into BatchRefused."""

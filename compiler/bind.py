@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from . import scalar
 from .aggregates import FUNCTIONS, function_of
-from .algebra import Column, GroupBy, Item, Join, Measure, Project, Ref, Rel, Scan, Select, col
+from .algebra import Column, GroupBy, Item, Join, Measure, Project, Ref, Rel, Scan, Select, UnionAll, col
 from .catalog import Catalog
 from .properties import schema
 from .read import CreateView, place_of
@@ -558,6 +558,8 @@ def prune(rel: Rel, needed: frozenset[str] | None = None) -> Rel:
         case GroupBy(input, keys, measures):
             arguments = (scalar.columns_of(m.argument) for m in measures if m.argument is not None)
             return GroupBy(prune(input, frozenset(keys).union(*arguments)), keys, measures)
+        case UnionAll(branches) if all(isinstance(branch, Project) for branch in branches):
+            return UnionAll(tuple(prune(branch, wanted) for branch in branches))
     return rel
 
 

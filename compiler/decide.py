@@ -5,8 +5,10 @@ Strategies are tried cheapest first; one that does not fit is refused with a rea
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, col, scans
-from .bind import BoundView
+from .bind import BoundView, prune
 from .catalog import Catalog
 from .deltas import change
 from .plan import ApplyBag, Refusal, Step, ViewPlan
@@ -46,7 +48,7 @@ def _summary_delta(
     view: BoundView, rel: Project, grouped: GroupBy, insert_only: bool, read_by_others: bool, catalog: Catalog
 ) -> ViewPlan:
     summary = summarize(view.name, rel, grouped)
-    steps = propagate_steps(summary, insert_only)
+    steps = tuple(replace(step, rel=prune(step.rel)) for step in propagate_steps(summary, insert_only))
     merged = merge(summary, insert_only)
     public = {item.name for item in summary.values}
     stored = schema(summary.initial)
@@ -72,7 +74,7 @@ def _summary_delta(
 
 
 def _insert_delete(view: BoundView, read_by_others: bool, catalog: Catalog) -> ViewPlan:
-    delta = Step(f"sd_{view.name}", change(view.rel), "the rows that come (+1) and go (-1)")
+    delta = Step(f"sd_{view.name}", prune(change(view.rel)), "the rows that come (+1) and go (-1)")
     changes = None
     if read_by_others:
         rows = Scan(Ref(view.name, State.DELTA), schema(delta.rel))
