@@ -103,7 +103,7 @@ def _decimal(precision: int, scale: int) -> str:
 
 
 def _adjusted(precision: int, scale: int) -> str:
-    """A decimal result of arithmetic: past 38 digits fraction is given up, down to six digits, for the integral part."""
+    """A decimal result of arithmetic: past 38 digits the fraction gives way, down to six digits."""
     if precision <= MAX_PRECISION:
         return f"decimal({precision},{scale})"
     kept = max(MAX_PRECISION - (precision - scale), min(scale, _MIN_ADJUSTED_SCALE))
@@ -397,7 +397,22 @@ _CHANGING: tuple[type[exp.Expr], ...] = (
     exp.Shuffle,
 )
 _CHANGING_NAMES = frozenset(
-    ["now", "curdate", "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start", "uniform", "input_file_block_length", "session_user", "user", "randstr", "current_user", "current_timezone", "version"]
+    [
+        "now",
+        "curdate",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "uniform",
+        "input_file_block_length",
+        "session_user",
+        "user",
+        "randstr",
+        "current_user",
+        "current_timezone",
+        "version",
+    ]
 )
 
 
