@@ -21,7 +21,7 @@ from .codegen.plan_text import plan_data, plan_text, view_text
 from .compiler.pipeline import compile_file
 from .compiler.plan import Plan
 from .compiler.source import CompilerBug, InputError
-from .runner import CannotRun, load_scripts, local_session
+from .runner import TINY, CannotRun, load_scripts, local_session
 
 app = typer.Typer(
     help="Keeps SQL views on Spark up to date from changes alone.", no_args_is_help=True, pretty_exceptions_enable=False
@@ -216,7 +216,7 @@ def verify(
     plan = _plan(file)
     seeds = _seeds(seed)
     with progress.status("starting Spark") as status:
-        spark = local_session(format)
+        spark = local_session(format, TINY)
         for number in seeds:
             found = run(
                 spark, plan, format, rows, batches, number, lambda text, n=number: status.update(f"seed {n}: {text}")

@@ -62,7 +62,17 @@ def _load(name: str, directory: Path) -> ModuleType:
     return module
 
 
-def local_session(format: str) -> SparkSession:
+TINY = {  # for data of a few rows, planning and compiling cost more than the rows do
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+def local_session(format: str, settings: dict[str, str] | None = None) -> SparkSession:
     """A session for the size of data that runs on one machine."""
     _require_java()
     try:
@@ -84,6 +94,8 @@ def local_session(format: str) -> SparkSession:
         .config("spark.sql.catalogImplementation", "in-memory")
         .config("spark.databricks.delta.snapshotPartitions", "2")
     )
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
     if format == "delta":
         try:
             from delta import configure_spark_with_delta_pip

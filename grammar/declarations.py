@@ -64,7 +64,7 @@ def is_declaration(text: str) -> bool:
 
 def parse_declaration(span: Span) -> Declaration:
     """Reads one statement, its closing semicolon optional."""
-    statement = _only(_parse(span, "declaration").iter_subtrees_topdown(), _STATEMENTS)
+    (statement,) = (child for child in _parse(span, "declaration").children if isinstance(child, Tree))
     match statement.data:
         case "dimension":
             return _dimension(statement, span)
@@ -84,9 +84,6 @@ def parse_pragma(span: Span) -> Pragma:
     name, *rest = _parse(span, "pragma").children
     value = next((part if isinstance(part, Token) else _string(part) for part in rest), None)
     return Pragma(str(name).lower(), None if value is None else str(value), span)
-
-
-_STATEMENTS = ("dimension", "source", "alter", "include")
 
 
 def _dimension(tree: Tree[Token], span: Span) -> Dimension:
@@ -144,10 +141,6 @@ def _named_twice(what: str, trees: Iterable[Tree[Token]], span: Span) -> Iterato
 def _diagnostic(span: Span, tree: Tree[Token], message: str, remedy: str) -> Diagnostic:
     place = Span(span.file, span.start + tree.meta.start_pos, span.start + tree.meta.end_pos)
     return Diagnostic(SYNTAX_ERROR, message, place, remedy)
-
-
-def _only(trees: Iterable[Tree[Token]], kinds: tuple[str, ...]) -> Tree[Token]:
-    return next(tree for tree in trees if tree.data in kinds)
 
 
 def _children(tree: Tree[Token], kind: str) -> list[Tree[Token]]:

@@ -271,10 +271,12 @@ def _syntax_error(text: str, error: UnexpectedInput) -> NotationError:
     accepted = (
         (error.accepts or error.expected) if isinstance(error, UnexpectedToken) else getattr(error, "allowed", ())
     )
-    words = sorted({_SPOKEN.get(terminal, terminal) for terminal in accepted or ()})
+    words = sorted({_SPOKEN.get(terminal, terminal) for terminal in accepted or () if terminal != "_NL"})
+    words = words or ["the end of the line"]
     return NotationError(f"expected {' or '.join(words)}, found {found}", *_position(text, offset))
 
 
+_UNCLOSED = {"'''": "string", "'\"'": "string", "'`'": "quoted name"}
 _SPOKEN = {
     **dict.fromkeys(("SCAN", "SELECT", "PROJECT", "JOIN", "GROUPBY", "UNIONALL"), "an operator"),
     **dict.fromkeys(("WORD", "QUOTED_NAME"), "a name"),

@@ -107,7 +107,16 @@ def test_aggregate_type_is_what_spark_derives(function: str, column: str, table:
 
 @pytest.mark.parametrize(
     "sql",
-    ["rand()", "uuid()", "current_date()", "current_timestamp()", "now()", "i + rand()", "IF(rand() > 0, 1, 2)", "unix_timestamp()"],
+    [
+        "rand()",
+        "uuid()",
+        "current_date()",
+        "current_timestamp()",
+        "now()",
+        "i + rand()",
+        "IF(rand() > 0, 1, 2)",
+        "unix_timestamp()",
+    ],
 )
 def test_changing_values_are_refused(sql: str) -> None:
     with pytest.raises(NotDeterministic):
