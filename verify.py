@@ -1,4 +1,4 @@
-"""`deltafold verify`: random data, the generated scripts on real Spark, compared with Spark's answer to the author's SQL.
+"""`deltafold verify`: random data, the generated scripts on real Spark, compared with Spark's own answer.
 
 On a difference the case is made smaller, as far as a time budget goes: fewer batches, fewer changes, fewer rows.
 """
@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import sqlglot
+from sqlglot.tokens import TokenType
+
 from .codegen.emit import emit, write
-from .compiler.plan import Plan, ViewPlan
+from .compiler.plan import Definition, Plan
 from .compiler.scalar import quote
-from .compiler.source import Span
 from .randomdata import Batch, Case, Change, Row, apply_batch, make_case, respects_keys
 from .runner import Scripts, load_scripts
 
@@ -78,8 +80,10 @@ def run_case(
     """Runs a case from nothing; the first difference, if any."""
     warehouse = scratch / "warehouse"
     shutil.rmtree(warehouse, ignore_errors=True)
+    from .codegen.warehouse import folder
+
     for name in plan.tables:
-        write_table(spark, plan, name, case.tables.get(name, ()), warehouse / "tables" / name, scripts.format)
+        write_table(spark, plan, name, case.tables.get(name, ()), warehouse / "tables" / folder(name), scripts.format)
     step = "init"
     try:
         scripts.initialize(spark, str(warehouse))
@@ -95,7 +99,7 @@ def run_case(
                 return found
     except Exception as error:
         applied = 0 if step == "init" else int(step.split()[1])
-        return Difference(case, applied, "", (), (), f"{step} failed: {str(error)[:2000]}")
+        return Difference(case, applied, "", (), (), f"{step} failed: {str(error)[:600]}")
     return None
 
 
@@ -119,23 +123,22 @@ def write_changes(spark: SparkSession, plan: Plan, batch: Batch, warehouse: Path
             rows.append((*change.before, "delete" if change.after is None else "update_preimage"))
         if change.after is not None:
             rows.append((*change.after, "insert" if change.before is None else "update_postimage"))
+    from .codegen.warehouse import folder
+
     (warehouse / "changes" / name).mkdir(parents=True, exist_ok=True)
     for table, rows in by_table.items():
         if table in plan.tables:
             frame = spark.createDataFrame(rows, table_schema(plan, table, ", _change_type STRING"))
-            frame.coalesce(1).write.mode("overwrite").parquet(str(warehouse / "changes" / name / table))
+            frame.coalesce(1).write.mode("overwrite").parquet(str(warehouse / "changes" / name / folder(table)))
 
 
-def author_query(view: ViewPlan, span: Span | None = None) -> str:
+def author_query(definition: Definition) -> str:
     """The author's own query, as written: what stands after AS in CREATE VIEW."""
-    import sqlglot
-
-    tokens = sqlglot.tokenize((span or view.span).text, dialect="spark")
-    depth = 0
-    for token in tokens:
+    text, depth = definition.span.text, 0
+    for token in sqlglot.tokenize(text, dialect="spark"):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if depth == 0 and token.text.upper() == "AS":
-            return view.sql[token.end + 1 :]
+        if depth == 0 and token.token_type is TokenType.ALIAS:
+            return text[token.end + 1 :]
     raise AssertionError("a view without AS")
 
 
@@ -144,10 +147,13 @@ def expected_views(spark: SparkSession, plan: Plan, tables: dict[str, DataFrame]
     for name, frame in tables.items():
         frame.createOrReplaceTempView(quote(name))
     results = {}
-    for view in plan.views:
-        frame = spark.sql(author_query(view)).toDF(*(column.name for column in view.columns))
-        frame.createOrReplaceTempView(quote(view.name))
-        results[view.name] = frame
+    for definition in plan.definitions:
+        frame = spark.sql(author_query(definition))
+        if definition.column_names:
+            frame = frame.toDF(*definition.column_names)
+        frame.createOrReplaceTempView(quote(definition.name))
+        if plan.view(definition.name):
+            results[definition.name] = frame
     return results
 
 

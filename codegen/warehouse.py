@@ -1081,7 +1081,9 @@ class _Merge:
 
     def _guarded(self, count: str, value: str) -> str:
         """The value, or an error that names the view and the key where the count is below zero."""
-        parts = [f"concat({literal(name + '=')}, coalesce(CAST(sd.{quote(name)} AS STRING), 'NULL'))" for name in self.key]
+        parts = [
+            f"concat({literal(name + '=')}, coalesce(CAST(sd.{quote(name)} AS STRING), 'NULL'))" for name in self.key
+        ]
         row = "concat_ws(', ', " + ", ".join(parts) + ")" if parts else "'the only row'"
         text = literal(f"<deltafold|{self.view}: the batch deletes more rows than there are in the group (")
         return f"(CASE WHEN {count} < 0 THEN raise_error(concat({text}, {row}, ')|deltafold>')) ELSE {value} END)"

@@ -46,8 +46,13 @@ class Visible:
 Environment = Mapping[str, Rel]  # relations by case-folded name
 
 
-def bind_views(catalog: Catalog, views: Iterable[CreateView]) -> tuple[tuple[BoundView, ...], list[Diagnostic]]:
-    """Binds the views in dependency order: a view may read views that stand before or after it."""
+def bind_views(
+    catalog: Catalog, views: Iterable[CreateView]
+) -> tuple[tuple[BoundView, ...], tuple[CreateView, ...], list[Diagnostic]]:
+    """Binds the views in dependency order: a view may read views that stand before or after it.
+
+    Gives the maintained views, the statements of all of them in that order, temporary ones too, and the errors.
+    """
     errors: list[Diagnostic] = []
     tables = {t.name.casefold(): Scan(Ref(t.name), t.columns) for t in catalog.tables}
     pending: dict[str, CreateView] = {}
@@ -60,7 +65,8 @@ def bind_views(catalog: Catalog, views: Iterable[CreateView]) -> tuple[tuple[Bou
     environment: dict[str, Rel] = dict(tables)
     failed: set[str] = set()
     bound: list[BoundView] = []
-    for view in _in_dependency_order(pending, errors, failed):
+    ordered = _in_dependency_order(pending, errors, failed)
+    for view in ordered:
         if any(name in failed for name in _reads(view, pending)):
             failed.add(view.name.casefold())
             continue
@@ -75,7 +81,7 @@ def bind_views(catalog: Catalog, views: Iterable[CreateView]) -> tuple[tuple[Bou
         else:
             environment[view.name.casefold()] = Scan(Ref(view.name), schema(rel))
             bound.append(BoundView(view.name, rel, view))
-    return tuple(bound), errors
+    return tuple(bound), tuple(ordered), errors
 
 
 def _reads(view: CreateView, pending: Mapping[str, CreateView]) -> list[str]:

@@ -18,13 +18,15 @@ from pathlib import Path
 from sqlglot import exp
 
 from ..rewrites.normalise import normalise
+from .algebra import GroupBy, Project, scans
 from .bind import BoundView, bind_views
 from .decide import plan_view
-from .plan import Plan, ViewPlan
+from .plan import Definition, Plan, ViewPlan
 from .properties import schema
 from .read import CreateView, ReadFile, place_of, read, read_text
 from .schema import bind_schema
 from .source import Diagnostic, InputError
+from .typing import type_of
 from .wellformed import check
 
 
@@ -41,7 +43,7 @@ def compile_text(text: str, name: str = "views.sql") -> Plan:
 def _compile(file: ReadFile, source: str) -> Plan:
     errors = list(file.errors)
     catalog, schema_errors = bind_schema(file.statements)
-    bound, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
+    bound, ordered, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
     errors += schema_errors + view_errors
     bound = tuple(replace(view, rel=normalise(view.rel)[0]) for view in bound)
     read_names = {name for view in bound for name in _reads(view)}
@@ -55,12 +57,12 @@ def _compile(file: ReadFile, source: str) -> Plan:
         raise InputError(errors)
     for plan in plans:
         _check_steps(plan)
-    return Plan(source, catalog, tuple(plans), tuple(w for view in bound for w in _warnings(view)))
+    definitions = tuple(Definition(v.name, v.span, tuple(c.name for c in v.column_names)) for v in ordered)
+    warnings = tuple(warning for view in bound for warning in _warnings(view))
+    return Plan(source, catalog, tuple(plans), definitions, warnings)
 
 
 def _reads(view: BoundView) -> set[str]:
-    from .algebra import scans
-
     return {scan.ref.name for scan in scans(view.rel)}
 
 
@@ -73,9 +75,6 @@ def _check_steps(plan: ViewPlan) -> None:
 
 def _warnings(view: BoundView) -> list[Diagnostic]:
     """A SUM or AVG over floating point numbers drifts by rounding when it is maintained."""
-    from .algebra import GroupBy, Project
-    from .typing import type_of
-
     grouped = view.rel.input if isinstance(view.rel, Project) else view.rel
     if not isinstance(grouped, GroupBy):
         return []

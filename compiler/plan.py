@@ -84,12 +84,22 @@ class ViewPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """A view as its author wrote it, temporary ones included."""
+
+    name: str
+    span: Span = field(compare=False)
+    column_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All views of a file in the order in which they are maintained."""
 
     source: str
     catalog: Catalog
     views: tuple[ViewPlan, ...]
+    definitions: tuple[Definition, ...] = field(default=(), compare=False)  # in the order in which they can be run
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     @property
