@@ -57,6 +57,7 @@ class Part:
     argument: exp.Expr | None  # over the core
     count: str
     nullable: bool
+    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,8 @@ def summarize(view: str, rel: Project, grouped: GroupBy) -> Summary:
             hidden = f"__{function}" + (f"_{argument.name}" if argument is not None and argument.name else "")
             name = next((stored_name(m, "") for m in same if any(i.expression == col(m) for i in rel.items)), None)
             count = "" if function == "count" else part("count", argument).name
-            parts[text] = Part(name or _fresh(hidden, taken), function, argument, count, nullable)
+            kind = aggregate_type(function, None if argument is None else type_of(argument, columns)).type
+            parts[text] = Part(name or _fresh(hidden, taken), function, argument, count, nullable, kind)
         return parts[text]
 
     def _counts_rows(text: str) -> bool:
@@ -340,8 +342,9 @@ def merge(summary: Summary, insert_only: bool) -> Merge:
         update[name] = insert[name] = _of("sd", name)
     dies = bool(summary.key)  # a group without rows is deleted; the one group of no keys stays
     for part in summary.parts:
-        update[part.name] = _updated(part, dies, insert_only)
-        insert[part.name] = _of("sd", f"__ins_{part.name}" if part.function in ("min", "max") else part.name)
+        update[part.name] = _as_stored(part, _updated(part, dies, insert_only))
+        came = _of("sd", f"__ins_{part.name}" if part.function in ("min", "max") else part.name)
+        insert[part.name] = _as_stored(part, came)
     assignments = []
     parts = {part.name for part in summary.parts}
     public = {item.name for item in summary.values}
@@ -358,6 +361,13 @@ def merge(summary: Summary, insert_only: bool) -> Merge:
 
 def _of(side: str, name: str) -> exp.Expr:
     return exp.Column(this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=side, quoted=True))
+
+
+def _as_stored(part: Part, expression: exp.Expr) -> exp.Expr:
+    """A sum of decimals is wider than they are; what is computed from it must see the stored type."""
+    if part.function != "sum" or not part.type.startswith("decimal"):
+        return expression
+    return _sql(f"CAST({scalar.text(expression)} AS {part.type.upper()})")
 
 
 def _over(expression: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
