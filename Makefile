@@ -17,7 +17,7 @@ demo: $(READY)
 test: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/mypy .
+	$(VENV)/bin/mypy
 	$(VENV)/bin/pytest
 
 fast: $(READY)
@@ -33,4 +33,5 @@ $(READY): pyproject.toml
 	  [ "$${version:-0}" -ge 17 ] || { echo "Java $$version is too old: Spark needs Java 17 or newer" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --editable '.[dev]'
+	@mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/deltafold  # the root is the package, for mypy too
 	@touch $(READY)

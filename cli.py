@@ -10,11 +10,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from .codegen.emit import emit, stale, write
 from .codegen.plan_text import plan_data, plan_text, view_text
@@ -218,9 +220,8 @@ def verify(
     with progress.status("starting Spark") as status:
         spark = local_session(format, TINY)
         for number in seeds:
-            found = run(
-                spark, plan, format, rows, batches, number, lambda text, n=number: status.update(f"seed {n}: {text}")
-            )
+            tell = partial(_tell, status, number)
+            found = run(spark, plan, format, rows, batches, number, tell)
             if found is not None:
                 print(f"seed {number}: NOT EQUAL")
                 print(describe(plan, found))
@@ -229,6 +230,10 @@ def verify(
                 f"seed {number}: equal: {len(plan.views)} views after each of {batches} batches ({format.value})",
                 flush=True,
             )
+
+
+def _tell(status: Status, seed: int, text: str) -> None:
+    status.update(f"seed {seed}: {text}")
 
 
 def _seeds(text: str) -> list[int]:

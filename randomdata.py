@@ -7,6 +7,7 @@ rows of several tables, dimension tables included, and now and then inserts and 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -201,7 +202,7 @@ class _Maker:
         for dimension in self.catalog.dimensions:
             levels = {level.name.casefold(): level for level in dimension.levels}
             for _, steps in dimension.hierarchies:
-                for child_name, parent_name in zip(steps, steps[1:], strict=False):
+                for child_name, parent_name in itertools.pairwise(steps):
                     child, parent = levels[child_name.casefold()], levels[parent_name.casefold()]
                     if child.table.casefold() == parent.table.casefold() == table.name.casefold():
                         self._derive(table, values, child.columns, parent.columns)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
-from sqlglot.tokens import TokenType
 
 from .codegen.emit import emit, write
 from .compiler.plan import Definition, Plan
@@ -137,7 +136,7 @@ def author_query(definition: Definition) -> str:
     text, depth = definition.span.text, 0
     for token in sqlglot.tokenize(text, dialect="spark"):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if depth == 0 and token.token_type is TokenType.ALIAS:
+        if depth == 0 and token.text.upper() == "AS":
             return text[token.end + 1 :]
     raise AssertionError("a view without AS")
 

@@ -1,4 +1,4 @@
-"""The plan for people and for diffs (plan.txt), and for machines (plan.json). Both walk what the scripts are made of."""
+"""The plan for people and diffs (plan.txt) and for machines (plan.json), from what the scripts are made of."""
 
 from __future__ import annotations
 

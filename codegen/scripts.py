@@ -97,13 +97,12 @@ def _public(view: ViewPlan) -> str:
 
 def _function(plan: Plan, step: Step, context: str) -> Lines:
     body = expression(step.rel, lambda scan: _scan_text(plan, scan))
-    lines = [
+    return [
         f"def {identifier(step.name)}(w: {context}) -> DataFrame:",
         f'    """{step.purpose[0].upper()}{step.purpose[1:]}."""',
         f"    return {body[0]}",
         *(f"    {line}" for line in body[1:]),
     ]
-    return lines
 
 
 def _initialize(plan: Plan, format: Format) -> str:

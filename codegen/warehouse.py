@@ -27,7 +27,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
@@ -186,7 +186,7 @@ class HadoopFiles:
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self.jvm: Any = spark._jvm
+        self.jvm = cast("Any", spark._jvm)
         configuration = _java_session(spark).sessionState().newHadoopConf()
         self.root = root
         self.system = self._path("").getFileSystem(configuration)

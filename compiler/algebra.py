@@ -6,7 +6,7 @@ in the Spark dialect; a column reference in one is unqualified, quoted, and name
 
 | operator | gives |
 |---|---|
-| Scan r            | the rows of a named relation: a table, `old(t)`, `new(t)`, `changes(t)`, `stored(v)`, `sd(v)`, a step |
+| Scan r            | a named relation: a table, `old(t)`, `new(t)`, `changes(t)`, `stored(v)`, `sd(v)`, a step |
 | Select c          | the rows for which c is true (not false, not unknown) |
 | Project {n := e}  | one row for each input row |
 | Join c            | inner, left, full, semi, anti; c over the columns of both sides |

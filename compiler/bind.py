@@ -264,7 +264,7 @@ class _Binder:
             )
         right, right_scope = _rename_apart(right, right_scope, left.names)
         pairs: list[tuple[Visible, Visible]] = []
-        using = [identifier for identifier in join.args.get("using") or []]
+        using = list(join.args.get("using") or [])
         if words.startswith("NATURAL"):
             shared = [v.name for v in right_scope if any(w.name.casefold() == v.name.casefold() for w in scope)]
             using = [exp.to_identifier(name, quoted=True) for name in shared]

@@ -16,10 +16,10 @@ def schema(rel: Rel) -> tuple[Column, ...]:
         case Select(input, _):
             return schema(input)
         case Project(input, items):
-            columns = {c.name: c for c in schema(input)}
+            by_name = {c.name: c for c in schema(input)}
             out = []
             for item in items:
-                t = type_of(item.expression, columns)
+                t = type_of(item.expression, by_name)
                 out.append(Column(item.name, t.type, t.nullable))
             return tuple(out)
         case Join(left, right, _, kind):
@@ -32,10 +32,10 @@ def schema(rel: Rel) -> tuple[Column, ...]:
                 a = tuple(Column(c.name, c.type, True) for c in a)
             return a + b
         case GroupBy(input, keys_, measures):
-            columns = {c.name: c for c in schema(input)}
-            out = [columns[k] for k in keys_]
+            by_name = {c.name: c for c in schema(input)}
+            out = [by_name[k] for k in keys_]
             for m in measures:
-                t = aggregate_type(m.function, None if m.argument is None else type_of(m.argument, columns))
+                t = aggregate_type(m.function, None if m.argument is None else type_of(m.argument, by_name))
                 out.append(Column(m.name, t.type, t.nullable))
             return tuple(out)
         case UnionAll(branches):

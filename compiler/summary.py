@@ -180,10 +180,10 @@ def propagate_steps(summary: Summary, insert_only: bool) -> tuple[Step, ...]:
     )
     extremes = [part for part in summary.parts if part.function in ("min", "max")]
     if not extremes or insert_only:
-        delta = GroupBy(_scan(prepared), summary.key, _signed_measures(summary, arguments, rows="signed"))
+        grouped = GroupBy(_scan(prepared), summary.key, _signed_measures(summary, arguments, rows="signed"))
         return (
             prepared,
-            Step(f"sd_{view}", _ordered(summary, delta, insert_only), "the summary-delta: what each group changes by"),
+            Step(f"sd_{view}", _without_deleted(grouped, insert_only), "the summary-delta: what each group changes by"),
         )
     net_keys = tuple(dict.fromkeys((*summary.key, *(arguments[scalar.text(_argument(p))] for p in extremes))))
     sums = tuple(
@@ -249,7 +249,7 @@ def _prepare(summary: Summary, signed: Rel, arguments: dict[str, str]) -> Rel:
 
 
 def _signed_measures(summary: Summary, arguments: dict[str, str], rows: str) -> tuple[Measure, ...]:
-    """The measures of the summary-delta [table 2], over signed rows, or over netted ones whose sums are made already."""
+    """The measures of the summary-delta [table 2], over signed rows, or over netted ones with their sums made."""
     types = {column.name: column for column in schema(summary.core)}
     measures: list[Measure] = []
     for part in summary.parts:
@@ -273,7 +273,7 @@ def _signed_measures(summary: Summary, arguments: dict[str, str], rows: str) -> 
     return tuple(measures)
 
 
-def _ordered(summary: Summary, delta: GroupBy, insert_only: bool) -> Rel:
+def _without_deleted(delta: GroupBy, insert_only: bool) -> Rel:
     """Insert-only changes delete no extreme: nothing is kept of deleted values."""
     if not insert_only:
         return delta

@@ -15,6 +15,7 @@ Past 38 digits the scale is cut first, down to 6, then the integral part. An int
 many digits as its type may have, a literal of as many as it has.
 
 Nullability errs on one side: an expression said to be never NULL never is; one said to be nullable may not be.
+A division, and a cast that may fail, count as nullable, as in Spark, though ANSI mode raises an error instead.
 """
 
 from __future__ import annotations
@@ -434,6 +435,8 @@ def type_of(expression: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
             return ScalarType("void", True)
         case exp.Boolean():
             return ScalarType("boolean", False)
+        case exp.HexString():
+            return ScalarType("binary", False)
         case exp.Literal(is_string=True):
             return ScalarType("string", False)
         case exp.Literal():
@@ -448,7 +451,8 @@ def type_of(expression: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
             return _arithmetic(expression, columns)
         case exp.IntDiv(this=left, expression=right):
-            return ScalarType("bigint", of(left).nullable or of(right).nullable)
+            of(left), of(right)
+            return ScalarType("bigint", True)
         case exp.SafeAdd() | exp.SafeSubtract() | exp.SafeMultiply() | exp.SafeDivide():
             return ScalarType(_arithmetic(expression, columns).type, True)
         case exp.Case() | exp.If() | exp.Nvl2():
@@ -529,7 +533,23 @@ def _cast(node: exp.Expr, argument: ScalarType) -> ScalarType:
     to = node.args["to"]
     if not isinstance(to, exp.DataType):
         raise UnknownType(node, f"the type of {text(node)} is not known")
-    return ScalarType(type_name(to), argument.nullable or bool(node.args.get("safe")))
+    type_ = type_name(to)
+    may_fail = bool(node.args.get("safe")) or not (isinstance(node.this, exp.Literal) or _fits(argument.type, type_))
+    return ScalarType(type_, argument.nullable or may_fail)
+
+
+def _fits(from_: str, to: str) -> bool:
+    """Whether every value of a type has a counterpart in the other, so that a cast never falls back on NULL."""
+    if from_ == to or to == "string":
+        return True
+    if from_ == "string":
+        return to == "binary"
+    if is_decimal(to):
+        exact, wanted = decimal_of(from_), decimal_of(to)
+        return exact is not None and wanted is not None and _wider_decimal(exact, wanted) == to
+    if is_numeric(from_) and is_numeric(to):
+        return to in ("float", "double") or common_type(from_, to) == to
+    return from_ in _DATETIME_ORDER and to in _DATETIME_ORDER
 
 
 def _arithmetic(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
@@ -549,7 +569,8 @@ def _arithmetic(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
             operator = "-"
         case _:
             operator = "+"
-    return ScalarType(_arithmetic_type(node, arguments, operator), Nulls.ANY.of(arguments))
+    type_ = _arithmetic_type(node, arguments, operator)
+    return ScalarType(type_, operator in "/%" or Nulls.ANY.of(arguments))
 
 
 def _moved(time: ScalarType, interval: exp.Interval) -> ScalarType:
@@ -591,7 +612,7 @@ def _arithmetic_type(node: exp.Expr, arguments: Sequence[ScalarType], operator: 
 
 
 def _as_decimal(node: object, type_: str) -> tuple[int, int] | None:
-    if isinstance(node, exp.Expr) and is_integral(type_) and not isinstance(node, exp.Paren):
+    if isinstance(node, exp.Expr) and is_integral(type_):
         value = _integer(node)
         if value is not None:
             return _literal_decimal(Decimal(value))

@@ -161,7 +161,7 @@ class _Reader:
                 return Project(inputs[0], tuple(self._item(item) for item in _trees(operator, "item")))
             case "join":
                 kinds = [JoinKind(str(child)) for child in operator.children if isinstance(child, Token)]
-                return Join(*inputs, self._expression(operator), kinds[0] if kinds else JoinKind.INNER)
+                return Join(inputs[0], inputs[1], self._expression(operator), kinds[0] if kinds else JoinKind.INNER)
             case "group_by":
                 keys = tuple(_name(name) for name in _trees(operator, "name"))
                 return GroupBy(inputs[0], keys, tuple(self._measure(m) for m in _trees(operator, "measure")))

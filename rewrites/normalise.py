@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from ..compiler import scalar
 from ..compiler.algebra import Join, JoinKind, Rel, Select
 from .engine import Outcome, Rewrite, run
@@ -35,11 +37,11 @@ def move_select_into_join(rel: Rel) -> Outcome:
     return None
 
 
-def _select(rel: Rel, parts: tuple[scalar.exp.Expr, ...]) -> Rel:
+def _select(rel: Rel, parts: tuple[exp.Expr, ...]) -> Rel:
     return Select(rel, _all(parts)) if parts else rel
 
 
-def _all(parts: tuple[scalar.exp.Expr, ...]) -> scalar.exp.Expr:
+def _all(parts: tuple[exp.Expr, ...]) -> exp.Expr:
     return scalar.canonical(scalar.conjunction(parts))
 
 
