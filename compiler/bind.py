@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from . import scalar
 from .aggregates import FUNCTIONS, function_of
-from .algebra import Column, GroupBy, Item, Join, Measure, Project, Ref, Rel, Scan, Select, UnionAll, col
+from .algebra import GroupBy, Item, Join, Measure, Project, Ref, Rel, Scan, Select, UnionAll, col
 from .catalog import Catalog
 from .properties import schema
 from .read import CreateView, place_of
@@ -323,7 +323,11 @@ class _Binder:
     def _condition(self, expression: exp.Expr, rel: Rel, scope: list[Visible]) -> exp.Expr:
         for aggregate in _aggregates(expression):
             raise self.fail("DF0304", "an aggregate cannot stand in a condition", aggregate)
-        return self.scalar(expression, rel, scope)
+        bound = self.scalar(expression, rel, scope)
+        kind = type_of(bound, {column.name: column for column in schema(rel)}).type
+        if kind not in ("boolean", "void"):
+            raise self.fail("DF0307", f"a condition is true or false, this is {kind.upper()}", expression)
+        return bound
 
     def _expand_stars(
         self, expressions: list[exp.Expr], scope: list[Visible]
@@ -576,7 +580,3 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
         return "did you mean " + " or ".join(by_folded[c] for c in close) + "?"
     listed = ", ".join(list(by_folded.values())[:12])
     return f"there is: {listed}" if listed else ""
-
-
-def columns_by_name(rel: Rel) -> dict[str, Column]:
-    return {column.name: column for column in schema(rel)}

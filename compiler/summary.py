@@ -343,8 +343,7 @@ def merge(summary: Summary, insert_only: bool) -> Merge:
     dies = bool(summary.key)  # a group without rows is deleted; the one group of no keys stays
     for part in summary.parts:
         update[part.name] = _as_stored(part, _updated(part, dies, insert_only))
-        came = _of("sd", f"__ins_{part.name}" if part.function in ("min", "max") else part.name)
-        insert[part.name] = _as_stored(part, came)
+        insert[part.name] = _as_stored(part, _inserted(part, insert_only))
     assignments = []
     parts = {part.name for part in summary.parts}
     public = {item.name for item in summary.values}
@@ -361,6 +360,16 @@ def merge(summary: Summary, insert_only: bool) -> Merge:
 
 def _of(side: str, name: str) -> exp.Expr:
     return exp.Column(this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=side, quoted=True))
+
+
+def _inserted(part: Part, insert_only: bool) -> exp.Expr:
+    """A part of a new group. Values that came and went in one batch leave a sum of 0, where none is left it is NULL."""
+    if part.function in ("min", "max"):
+        return _of("sd", f"__ins_{part.name}")
+    if part.function == "sum" and part.nullable and not insert_only:
+        count, total = f"sd.{scalar.quote(part.count)}", f"sd.{scalar.quote(part.name)}"
+        return _sql(f"CASE WHEN {count} <> 0 THEN {total} END")
+    return _of("sd", part.name)
 
 
 def _as_stored(part: Part, expression: exp.Expr) -> exp.Expr:
