@@ -76,6 +76,11 @@ def bind_views(
             errors.extend(error.diagnostics)
             failed.add(view.name.casefold())
             continue
+        except RecursionError:
+            message = f"an expression of {view.name} nests too deeply"
+            errors.append(Diagnostic("DF0007", message, view.name_span, "split it over several views"))
+            failed.add(view.name.casefold())
+            continue
         if view.temporary:
             environment[view.name.casefold()] = rel
         else:
