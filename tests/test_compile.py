@@ -54,7 +54,7 @@ HOSTILE = {
     "a line break in a name": "CREATE VIEW v AS SELECT k AS `a\nb` FROM t;",
     "unicode": "CREATE VIEW größe AS SELECT k AS Größe, COUNT(*) AS 数 FROM t GROUP BY k;",
     "dots": "CREATE VIEW v AS SELECT k AS `a.b`, SUM(`odd name`) AS `c d` FROM t GROUP BY k;",
-    "literals like Python": "CREATE VIEW v AS SELECT s FROM t WHERE s = '\"\"\"; import os; os._exit(1)' OR s = '\\n\\\\';",
+    "literals": "CREATE VIEW v AS SELECT s FROM t WHERE s = '\"\"\"; import os; os._exit(1)' OR s = '\\n\\\\';",
     "an unclosed quote": "CREATE VIEW v AS SELECT k FROM t WHERE s = 'abc;",
     "an unclosed comment": "CREATE VIEW v AS SELECT k FROM t; /* abc",
     "a circle": "CREATE VIEW a AS SELECT k FROM b; CREATE VIEW b AS SELECT k FROM a;",
