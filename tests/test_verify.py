@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltafold.codegen.emit import emit, write
-from deltafold.compiler.pipeline import compile_file, compile_text
+from deltafold.compiler.pipeline import compile_file
 from deltafold.randomdata import apply_batch, make_case, respects_keys
-from deltafold.runner import load_scripts
-from deltafold.verify import Difference, bag_difference, check_scripts, describe, verify
+from deltafold.verify import Difference, bag_difference, describe, verify
 
 ROOT = Path(__file__).parent.parent
 VIEW_FILES = [ROOT / "examples" / "retail.sql", ROOT / "tests" / "views" / "everything.sql"]
@@ -38,26 +36,6 @@ def test_views_equal_recomputation_on_delta(spark: Any, delta_available: bool, f
     plan = compile_file(file)
     found = verify(spark, plan, "delta", rows=30, batches=2, seed=3, progress=lambda _: None)
     assert found is None, explained(plan, found)
-
-
-@pytest.mark.spark
-def test_a_broken_script_is_caught_and_the_case_made_small(spark: Any, tmp_path: Path) -> None:
-    plan = compile_text(
-        "CREATE TABLE t (k INT, v INT); CREATE VIEW s AS SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY k;"
-    )
-    files = emit(plan, "parquet")
-    right = '"total": "CASE WHEN old.__count_v + COALESCE(sd.__count_v, 0) = 0 THEN NULL ELSE '
-    assert right in files["refresh.py"]
-    files["refresh.py"] = files["refresh.py"].replace(right, '"total": "CASE WHEN FALSE THEN NULL ELSE ')
-    write(files, tmp_path / "compiled")
-    found = check_scripts(
-        spark, plan, load_scripts(tmp_path / "compiled"), tmp_path, 12, 4, 5, lambda _: None, seconds=25
-    )
-    assert found is not None
-    assert found.view == "s"
-    assert found.missing or found.extra
-    assert len(found.case.batches) == 1
-    assert "smallest case" in describe(plan, found)
 
 
 @pytest.mark.parametrize("seed", range(40))
