@@ -20,8 +20,9 @@ ScanText = Callable[[Scan], str]
 
 
 def literal(text: str) -> str:
-    """A string as a Python literal in double quotes."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f")
+    """A string as a Python literal in double quotes; what does not print, such as a change of direction, is escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
 
 def identifier(name: str) -> str:

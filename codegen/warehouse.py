@@ -1223,7 +1223,8 @@ def session(app: str, format: str) -> SparkSession:
 
 def _no_delta(why: str) -> str:
     return (
-        "the format delta needs the Delta jars: pass --packages io.delta:delta-spark_2.13:VERSION to spark-submit, "
+        "the format delta needs the Delta jars: pass --packages io.delta:delta-spark_SPARK_2.13:VERSION "
+        "to spark-submit, "
         f"or install delta-spark where Maven can be reached ({why.strip().splitlines()[0]})"
     )
 

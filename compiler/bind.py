@@ -98,26 +98,29 @@ def _reads(view: CreateView, pending: Mapping[str, CreateView]) -> list[str]:
 def _in_dependency_order(
     pending: Mapping[str, CreateView], errors: list[Diagnostic], failed: set[str]
 ) -> list[CreateView]:
+    """A depth-first walk with its own stack: a long chain of views must not exhaust Python's."""
     ordered: list[CreateView] = []
     done: set[str] = set()
-
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        if name in path:
-            cycle = [pending[n].name for n in (*path[path.index(name) :], name)]
-            if name not in failed:
-                message = "views read each other in a circle: " + " reads ".join(cycle)
-                errors.append(Diagnostic("DF0202", message, pending[name].name_span, "break the circle"))
-            failed.update(path[path.index(name) :])
-            return
-        if name in done:
-            return
-        for read_name in _reads(pending[name], pending):
-            visit(read_name, (*path, name))
-        done.add(name)
-        ordered.append(pending[name])
-
-    for name in pending:
-        visit(name, ())
+    for first in pending:
+        path = {} if first in done else {first: iter(_reads(pending[first], pending))}
+        while path:
+            name, unread = next(reversed(path.items()))
+            read_name = next(unread, None)
+            if read_name is None:
+                del path[name]
+                done.add(name)
+                ordered.append(pending[name])
+            elif read_name in path:
+                names = list(path)
+                circle = names[names.index(read_name) :]
+                if read_name not in failed:
+                    shown = " reads ".join(pending[n].name for n in (*circle, read_name))
+                    message = f"views read each other in a circle: {shown}"
+                    place = pending[read_name].name_span
+                    errors.append(Diagnostic("DF0202", message, place, "break the circle"))
+                failed.update(circle)
+            elif read_name not in done:
+                path[read_name] = iter(_reads(pending[read_name], pending))
     return ordered
 
 
@@ -134,6 +137,7 @@ _PART_NAMES = {
     "pivots": "PIVOT",
     "sample": "TABLESAMPLE",
 }
+_GROUPINGS = {exp.GroupingSets: "GROUPING SETS", exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}
 
 
 class _Binder:
@@ -194,6 +198,8 @@ class _Binder:
         if where := query.args.get("where"):
             rel = Select(rel, self._condition(where.this, rel, scope))
         items = self._expand_stars(query.expressions, scope)
+        for _, expression, _ in items:
+            self._refuse_queries(expression)
         group = query.args.get("group")
         if group or any(_aggregates(expression) for _, expression, _ in items):
             return self._grouped(rel, scope, items, group)
@@ -325,6 +331,11 @@ class _Binder:
             raise self.fail("DF0303", str(error), expression) from None
         return bound
 
+    def _refuse_queries(self, expression: exp.Expr) -> None:
+        """Aggregates within a subquery or a window are not aggregates of this query."""
+        for node in expression.find_all(exp.Subquery, exp.Exists, exp.Select, exp.Window):
+            raise self.unsupported(f"{_construct(node)} here", node)
+
     def _condition(self, expression: exp.Expr, rel: Rel, scope: list[Visible]) -> exp.Expr:
         for aggregate in _aggregates(expression):
             raise self.fail("DF0304", "an aggregate cannot stand in a condition", aggregate)
@@ -405,6 +416,8 @@ class _Binder:
         keys: dict[str, tuple[str, exp.Expr]] = {}
         taken = set(rel.names)
         for node in group.expressions:
+            if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube):
+                raise self.unsupported(f"GROUP BY {_GROUPINGS[type(node)]}", node)
             expression, wanted = node, ""
             if isinstance(node, exp.Literal) and not node.is_string:
                 index = int(node.name) if node.name.isdigit() else 0
@@ -488,6 +501,8 @@ class _Binder:
         return scalar.canonical(walk(expression))
 
     def _aggregate_call(self, call: exp.Expr) -> tuple[str, exp.Expr | None]:
+        if isinstance(call, exp.Filter):
+            raise self.unsupported("FILTER", call, "aggregate a CASE expression: SUM(CASE WHEN … THEN … END)")
         function = function_of(call)
         if function is None:
             known = ", ".join(name.upper() for name in FUNCTIONS)

@@ -23,7 +23,7 @@ from .bind import BoundView, bind_views
 from .decide import plan_view
 from .plan import Definition, Plan, ViewPlan
 from .properties import schema
-from .read import CreateView, ReadFile, place_of, read, read_text
+from .read import CreateView, ReadFile, place_of, read, read_text, too_deep
 from .schema import bind_schema
 from .source import Diagnostic, InputError
 from .typing import type_of
@@ -53,6 +53,8 @@ def _compile(file: ReadFile, source: str) -> Plan:
             plans.append(plan_view(view, catalog, read_by_others=view.name in read_names))
         except InputError as error:
             errors += error.diagnostics
+        except RecursionError:  # temporary views put into each other may nest deeper than any of them
+            errors += too_deep(view.statement.name_span).diagnostics
     if errors:
         raise InputError(errors)
     for plan in plans:

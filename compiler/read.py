@@ -18,6 +18,8 @@ from .catalog import Dimension, Source
 from .scalar import DIALECT
 from .source import Diagnostic, InputError, SourceFile, Span, read_source
 
+MOST_DEPTH = 300  # later stages recurse over expressions, several calls a node
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
@@ -81,12 +83,12 @@ def _read_into(result: ReadFile, source: SourceFile, path: Path, including: tupl
 
 def _include(result: ReadFile, include: Include, path: Path, including: tuple[Path, ...]) -> None:
     target = path.parent / include.path
-    if target.resolve() in including:
-        result.errors.append(
-            Diagnostic("DF0005", f"{include.path} includes itself", include.span, "remove one of the INCLUDEs")
-        )
-        return
     try:
+        if target.resolve() in including:
+            result.errors.append(
+                Diagnostic("DF0005", f"{include.path} includes itself", include.span, "remove one of the INCLUDEs")
+            )
+            return
         source = read_source(target, include.path)
     except InputError as error:
         result.errors.extend(error.diagnostics)
@@ -164,11 +166,11 @@ def _read_statement(leading: Span, span: Span) -> Statement | Include:
     except ParseError as error:
         raise InputError([_syntax_error(span, error)]) from None
     except RecursionError:
-        raise InputError(
-            [Diagnostic("DF0007", "an expression nests too deeply to be read", _head(span), "split the view")]
-        ) from None
+        raise too_deep(_head(span)) from None
     except (SqlglotError, ValueError, IndexError, AttributeError, TypeError, KeyError) as error:
         raise InputError([Diagnostic("DF0004", f"this is not Spark SQL: {error}", _head(span))]) from None
+    if _depth(parsed) > MOST_DEPTH:
+        raise too_deep(_head(span))
     match parsed:
         case exp.Create(kind="TABLE", this=exp.Schema() as schema, expression=None):
             return CreateTable(schema, span)
@@ -184,6 +186,20 @@ def _read_statement(leading: Span, span: Span) -> Statement | Include:
             )
         ]
     )
+
+
+def too_deep(place: Span) -> InputError:
+    return InputError([Diagnostic("DF0007", "an expression nests too deeply", place, "split the view")])
+
+
+def _depth(root: exp.Expr) -> int:
+    """How many nodes lie one below another. Not recursive: a chain of operators may be longer than Python's stack."""
+    deepest, waiting = 0, [(root, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        waiting += [(child, depth + 1) for child in node.iter_expressions()]
+    return deepest
 
 
 def _view(create: exp.Create, query: exp.Expr, pragmas: tuple[Pragma, ...], span: Span) -> CreateView:

@@ -268,10 +268,14 @@ def _syntax_error(text: str, error: UnexpectedInput) -> NotationError:
         case UnexpectedCharacters(pos_in_stream=int(position)):
             offset = position
             found = f"'{text[position]}'" if position < len(text) else "the end"
+    if found in _UNCLOSED:
+        return NotationError(f"this {_UNCLOSED[found]} is not closed", *_position(text, offset))
     accepted = (
         (error.accepts or error.expected) if isinstance(error, UnexpectedToken) else getattr(error, "allowed", ())
     )
     words = sorted({_SPOKEN.get(terminal, terminal) for terminal in accepted or () if terminal != "_NL"})
+    if "an expression" in words:
+        words = [word for word in words if word not in ("'('", "'['", "'{'", "a name")]
     words = words or ["the end of the line"]
     return NotationError(f"expected {' or '.join(words)}, found {found}", *_position(text, offset))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from golden import Golden
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,16 @@ DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite the outputs in tests/golden")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Checks, or with --update rewrites, a file of tests/golden."""
+    return Golden(update=bool(request.config.getoption("--update")), test=request.node.nodeid)
 
 
 def _builder(settings: dict[str, str]) -> Any:
