@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from rich.status import Status
 
 from .codegen.emit import emit, stale, write
 from .codegen.plan_text import plan_data, plan_text, view_text
+from .compiler import errors
 from .compiler.pipeline import compile_file
 from .compiler.plan import Plan
 from .compiler.source import CompilerBug, InputError
@@ -303,6 +305,25 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="deltafold-demo-") as scratch:
         if not run(directory or Path(scratch), format, rows, changes, progress):
             raise typer.Exit(FINDING)
+
+
+@app.command("explain-error")
+def explain_error(
+    code: Annotated[str | None, typer.Argument(help="as in DF0209; all are listed if left out")] = None,
+    format: ExplainFormat = ExplainFormat.TEXT,
+) -> None:
+    """Print what an error code means, an example that gives it, and what to write instead."""
+    known = errors.codes()
+    entry = None if code is None else errors.find_code(code)
+    if code is not None and entry is None:
+        raise CannotRun(f"there is no code {code}; {errors.nearest(code)}")
+    if format is ExplainFormat.JSON:
+        data = [asdict(e) for e in known.values()] if entry is None else asdict(entry)
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    elif entry is None:
+        print("\n".join(f"{e.code}  {e.title}" for e in known.values()))
+    else:
+        print(errors.page(entry), end="")
 
 
 def _plan(file: Path) -> Plan:

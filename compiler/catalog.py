@@ -6,6 +6,7 @@ Names are looked up without regard to case, as Spark does, and keep the spelling
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -101,3 +102,13 @@ def find_name(name: str, among: Iterable[_Named]) -> _Named | None:
     """The one with this name, without regard to case."""
     folded = name.casefold()
     return next((thing for thing in among if thing.name.casefold() == folded), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A remedy for a name that is not known: the nearest ones, or all of them where they are few."""
+    by_folded = {k.casefold(): k for k in known}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=2)
+    if close:
+        return "did you mean " + " or ".join(by_folded[c] for c in close) + "?"
+    listed = ", ".join(list(by_folded.values())[:12])
+    return f"there is: {listed}" if listed else ""

@@ -115,6 +115,8 @@ def _table(
                     references.append((name, part.args["reference"], names, place_of(part, span)))
                 case exp.CheckColumnConstraint():
                     checks.append(part.this.sql(dialect="spark"))
+                case exp.Identifier():
+                    errors.append(Diagnostic("DF0106", f"column {part.name} has no type", place_of(part, span)))
                 case _:
                     errors.append(Diagnostic("DF0107", "this constraint is not understood", place_of(part, span)))
     return Table(name, tuple(columns), span, tuple(dict.fromkeys(keys)), (), tuple(checks))
@@ -167,7 +169,6 @@ def _with_changes(tables: list[Table], alter: AlterChanges, views: set[str], err
 
 
 def _check_dimension(dimension: Dimension, tables: list[Table], errors: list[Diagnostic]) -> None:
-    levels = {level.name.casefold() for level in dimension.levels}
     for level in dimension.levels:
         table = find_name(level.table, tables)
         if table is None:
@@ -178,7 +179,3 @@ def _check_dimension(dimension: Dimension, tables: list[Table], errors: list[Dia
                 errors.append(
                     Diagnostic("DF0104", f"LEVEL {level.name}: {table.name} has no column {name}", dimension.span)
                 )
-    for name, steps in dimension.hierarchies:
-        for step in steps:
-            if step.casefold() not in levels:
-                errors.append(Diagnostic("DF0112", f"HIERARCHY {name}: no LEVEL {step}", dimension.span))

@@ -159,10 +159,3 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     for command in commands:
         finished = run(*command.split()[1:], cwd=tmp_path)
         assert finished.returncode == 0, f"{command}\n{finished.stderr}"
-
-
-def test_every_error_code_is_documented() -> None:
-    sources = [p for folder in ("compiler", "grammar", "rewrites", "codegen") for p in (ROOT / folder).glob("*.py")]
-    used = {code for path in sources for code in re.findall(r'"(DF\d{4})"', path.read_text())}
-    documented = set(re.findall(r"^\| (DF\d{4}) \|", (ROOT / "docs" / "errors.md").read_text(), flags=re.M))
-    assert used == documented
