@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 from ..compiler import scalar
 from ..compiler.algebra import Scan, State
 from ..compiler.plan import ApplyBag, Merge, Plan, Step, ViewPlan
 from ..grammar.notation import print_rel
 from .frames import Lines, expression, identifier, literal
+from .joined import warehouse_text
 
 Format = str  # "parquet" or "delta"
 
@@ -20,7 +20,7 @@ def scripts(plan: Plan, format: Format) -> dict[str, str]:
         "initialize.py": _initialize(plan, format),
         "propagate.py": _propagate(plan, format),
         "refresh.py": _refresh(plan, format),
-        "warehouse.py": (Path(__file__).parent / "warehouse.py").read_text(encoding="utf-8"),
+        "warehouse.py": warehouse_text(),
     }
 
 

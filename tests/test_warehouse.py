@@ -5,13 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from deltafold.codegen import warehouse as w
+from deltafold.codegen.joined import warehouse_text
 from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+def emitted() -> Any:
+    """The module that stands beside generated scripts."""
+    module = ModuleType("warehouse")
+    exec(compile(warehouse_text(), "warehouse.py", "exec"), module.__dict__)
+    return module
+
+
+w = emitted()
 
 PLAN = {"by_city": "f1", "total": "f2", "bag": "f3"}
 ODD = "a.b `c` 'd"  # a column name with everything that needs quoting
@@ -239,7 +250,7 @@ def test_forgotten_step_is_not_committed(plain: House) -> None:
     plain.batch("b", MIXED)
     plain.propagate("b")
     job = w.Refresh(plain.spark, plain.root, "b", "parquet", PLAN)
-    with pytest.raises(w.WarehouseError, match="pos, by_city, total, bag were not applied"):
+    with pytest.raises(w.WarehouseError, match="pos, bag, by_city, total were not applied"):
         job.commit()
 
 
@@ -384,7 +395,7 @@ def test_many_appends_are_written_as_one(plain: House, monkeypatch: pytest.Monke
         plain.batch(f"i{number}", [("z", number, "r", "insert")])
         plain.run(f"i{number}")
     plain.require([*START, ("z", 0, "r"), ("z", 1, "r")])
-    state = w._newest_state(w.LocalFiles(plain.root))
+    state = w.newest_state(w.LocalFiles(plain.root))
     assert state is not None and len(state["tables"]["pos"]["paths"]) == 1
 
 
@@ -424,7 +435,7 @@ def test_folder_names() -> None:
 
 @pytest.mark.parametrize("kind", ["local", "hadoop"])
 def test_files(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    files: w.Files = w.LocalFiles(str(tmp_path)) if kind == "local" else w.HadoopFiles(spark, f"file:{tmp_path}")
+    files = w.LocalFiles(str(tmp_path)) if kind == "local" else w.HadoopFiles(spark, f"file:{tmp_path}")
     assert files.names("s") == [] and files.listing("s") == []
     assert files.create("s/1.json", "ä")
     assert not files.create("s/1.json", "b")
@@ -440,7 +451,7 @@ def test_files(spark: SparkSession, tmp_path: Path, kind: str) -> None:
 
 def test_whole_cycle_through_hadoop(plain: House, monkeypatch: pytest.MonkeyPatch) -> None:
     root = f"file:{plain.root}"
-    monkeypatch.setattr(w, "_located", lambda spark, warehouse: (root, w.HadoopFiles(plain.spark, root)))
+    monkeypatch.setattr(w, "located", lambda spark, warehouse: (root, w.HadoopFiles(plain.spark, root)))
     plain.batch("b", MIXED)
     plain.run("b")
     plain.require(AFTER)
