@@ -12,7 +12,29 @@ from collections.abc import Callable
 from typing import assert_never
 
 from ..compiler import scalar
-from ..compiler.algebra import GroupBy, Item, Join, JoinKind, Measure, Project, Rel, Scan, Select, UnionAll, col
+from ..compiler.algebra import (
+    ExceptAll,
+    Expand,
+    GPivot,
+    GroupBy,
+    GUnpivot,
+    IntersectAll,
+    Item,
+    Join,
+    JoinKind,
+    Limit,
+    Measure,
+    Project,
+    Rel,
+    Scan,
+    Select,
+    SortKey,
+    UnionAll,
+    Values,
+    Window,
+    col,
+)
+from ..grammar.notation import arguments_text
 
 WIDTH = 110
 Lines = list[str]
@@ -60,8 +82,81 @@ def _chain(rel: Rel, scan: ScanText) -> Lines:
             for branch in branches[1:]:
                 lines += _nested(".unionByName", expression(branch, scan), [])
             return lines
+        case ExceptAll(left, right):
+            return [*_chain(left, scan), *_nested(".exceptAll", expression(right, scan), [])]
+        case IntersectAll(left, right):
+            return [*_chain(left, scan), *_nested(".intersectAll", expression(right, scan), [])]
+        case Values():
+            return _values(rel)
+        case Expand(input, projections):
+            return [
+                *_chain(input, scan),
+                *_call(".selectExpr", [literal(_inline([_items_sql(p) for p in projections]))]),
+            ]
+        case GPivot(input, _, _):
+            return [*_chain(input, scan), *_pivot(rel)]
+        case GUnpivot(input, _, _, _):
+            return [*_chain(input, scan), *_unpivot(rel)]
+        case Window(input, items):
+            return [*_chain(input, scan), *_call(".selectExpr", ['"*"', *_items(items)])]
+        case Limit(input, order, count, offset):
+            lines = _chain(input, scan)
+            lines += _call(".orderBy", [_sort_key(key) for key in order]) if order else []
+            lines += [f".offset({offset})"] if offset else []
+            return lines + ([] if count is None else [f".limit({count})"])
         case _:
             assert_never(rel)
+
+
+def _values(rel: Values) -> Lines:
+    """Constant rows; without columns, that many rows whose only column nothing reads."""
+    if not rel.schema:
+        return [f"w.spark.range({len(rel.rows)})"]
+    casts = [f"CAST({{}} AS {column.type.upper()}) AS {scalar.quote(column.name)}" for column in rel.schema]
+    rows = []
+    for row in rel.rows:
+        rows.append(", ".join(cast.format(scalar.text(value)) for cast, value in zip(casts, row, strict=True)))
+    if not rows:
+        none = ", ".join(cast.format("NULL") for cast in casts)
+        return _call("w.spark.sql", [literal(f"SELECT {none} WHERE FALSE")])
+    return _call("w.spark.sql", [literal(f"SELECT {_inline(rows)}")])
+
+
+def _inline(rows: list[str]) -> str:
+    """Several rows from one: each is the fields of a struct."""
+    return f"inline(array({', '.join(f'struct({row})' for row in rows)}))"
+
+
+def _items_sql(items: tuple[Item, ...]) -> str:
+    return ", ".join(f"{scalar.text(item.expression)} AS {scalar.quote(item.name)}" for item in items)
+
+
+def _pivot(rel: GPivot) -> Lines:
+    cells = []
+    for cell in rel.cells:
+        here = " AND ".join(f"{scalar.quote(b)} <=> {scalar.text(v)}" for b, v in zip(rel.by, cell.values, strict=True))
+        held = f"any_value(CASE WHEN {here} THEN {scalar.quote(cell.measure)} END, true)"
+        cells.append(f"F.expr({literal(held)}).alias({literal(cell.name)})")
+    return [f".groupBy({', '.join(_column(key) for key in rel.keys)})", *_call(".agg", cells)]
+
+
+def _unpivot(rel: GUnpivot) -> Lines:
+    rows = []
+    for group in rel.groups:
+        held = {cell.measure: scalar.quote(cell.name) for cell in group}
+        fields = [f"{scalar.text(v)} AS {scalar.quote(b)}" for b, v in zip(rel.by, group[0].values, strict=True)]
+        fields += [f"{held.get(measure, 'NULL')} AS {scalar.quote(measure)}" for measure in rel.measures]
+        rows.append(", ".join(fields))
+    lines = _call(".selectExpr", [*(_column(key) for key in rel.keys), literal(_inline(rows))])
+    if rel.include_nulls:
+        return lines
+    some = " OR ".join(f"{scalar.quote(measure)} IS NOT NULL" for measure in rel.measures)
+    return [*lines, f".where({literal(some)})"]
+
+
+def _sort_key(key: SortKey) -> str:
+    order = ("desc" if key.descending else "asc") + ("_nulls_first" if key.nulls_first else "_nulls_last")
+    return f"F.expr({literal(scalar.text(key.expression))}).{order}()"
 
 
 def _only_columns(items: tuple[Item, ...]) -> bool:
@@ -81,8 +176,7 @@ def _column(name: str) -> str:
 
 
 def _measure(measure: Measure) -> str:
-    argument = "*" if measure.argument is None else scalar.text(measure.argument)
-    call = f"F.expr({literal(f'{measure.function}({argument})')})"
+    call = f"F.expr({literal(f'{measure.function}({arguments_text(measure)})')})"
     return f"{call}.alias({literal(measure.name)})"
 
 

@@ -78,6 +78,8 @@ def _scan_text(plan: Plan, scan: Scan) -> str:
         case State.CHANGES:
             return f"{identifier(f'changes_{name}')}(w)" if view else f"w.changes({quoted})"
         case State.NEW:
+            return f"w.new_view({quoted}, {identifier(f'changes_{name}')}(w))" if view else f"w.new({quoted})"
+        case State.SIGNED:
             old = f"w.stored({quoted}){_public(view)}" if view else f"w.old({quoted})"
             changes = f"{identifier(f'changes_{name}')}(w)" if view else f"w.changes({quoted})"
             return f"with_changes({old}, {changes})"

@@ -15,9 +15,10 @@ from sqlglot import exp
 
 from . import scalar
 from .aggregates import FUNCTIONS, function_of
-from .algebra import GroupBy, Item, Join, Measure, Project, Ref, Rel, Scan, Select, UnionAll, col
+from .algebra import GroupBy, Item, Join, Measure, Project, Ref, Rel, Scan, Select, col
 from .catalog import Catalog
 from .properties import schema
+from .prune import project, prune
 from .read import CreateView, place_of
 from .schema import check_name
 from .source import Diagnostic, InputError, Span
@@ -175,7 +176,7 @@ class _Binder:
         if errors:
             raise InputError(errors)
         renamed = tuple(Item(name, col(old)) for (name, _), old in zip(outputs, rel.names, strict=True))
-        return prune(_project(rel, renamed))
+        return prune(project(rel, renamed))
 
     # ---- a query block
 
@@ -226,7 +227,7 @@ class _Binder:
             raise self.fail("DF0203", "the column list does not fit the query", columns[0])
         if len({name.casefold() for name in outputs}) != len(outputs):
             raise self.fail("DF0204", "two columns of the subquery have one name", query, "rename one with AS")
-        return _project(rel, tuple(Item(n, col(o)) for n, o in zip(outputs, rel.names, strict=True)))
+        return project(rel, tuple(Item(n, col(o)) for n, o in zip(outputs, rel.names, strict=True)))
 
     # ---- FROM
 
@@ -470,7 +471,7 @@ class _Binder:
                     if bound is not None and bound.name
                     else function
                 )
-                measures[text] = Measure(_fresh(hint, taken), function, bound)
+                measures[text] = Measure(_fresh(hint, taken), function, () if bound is None else (bound,))
             return col(measures[text].name)
 
         def walk(part: exp.Expr) -> exp.Expr:
@@ -558,39 +559,7 @@ def _rename_apart(rel: Rel, scope: list[Visible], taken: tuple[str, ...]) -> tup
         return rel, scope
     items = tuple(Item(new_names.get(name, name), col(name)) for name in rel.names)
     renamed = [Visible(v.alias, v.name, new_names.get(v.column, v.column), v.merged) for v in scope]
-    return _project(rel, items), renamed
-
-
-def _project(rel: Rel, items: tuple[Item, ...]) -> Rel:
-    """A projection, merged with the one below it; none where it would change nothing."""
-    if isinstance(rel, Project):
-        below = {item.name: item.expression for item in rel.items}
-        items = tuple(Item(i.name, scalar.canonical(scalar.substitute(i.expression, below))) for i in items)
-        return Project(rel.input, items)
-    if tuple(item.name for item in items) == rel.names and all(i.expression == col(i.name) for i in items):
-        return rel
-    return Project(rel, items)
-
-
-def prune(rel: Rel, needed: frozenset[str] | None = None) -> Rel:
-    """Drops the columns of inner projections that nothing above them reads."""
-    wanted = frozenset(rel.names) if needed is None else needed
-    match rel:
-        case Project(input, items):
-            kept = tuple(item for item in items if item.name in wanted) or items[:1]
-            reads = frozenset[str]().union(*(scalar.columns_of(item.expression) for item in kept))
-            return _project(prune(input, reads), kept)
-        case Select(input, condition):
-            return Select(prune(input, wanted | scalar.columns_of(condition)), condition)
-        case Join(left, right, condition, kind):
-            reads = wanted | scalar.columns_of(condition)
-            return Join(prune(left, reads & set(left.names)), prune(right, reads & set(right.names)), condition, kind)
-        case GroupBy(input, keys, measures):
-            arguments = (scalar.columns_of(m.argument) for m in measures if m.argument is not None)
-            return GroupBy(prune(input, frozenset(keys).union(*arguments)), keys, measures)
-        case UnionAll(branches) if all(isinstance(branch, Project) for branch in branches):
-            return UnionAll(tuple(prune(branch, wanted) for branch in branches))
-    return rel
+    return project(rel, items), renamed
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

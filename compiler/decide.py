@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, col, scans
-from .bind import BoundView, prune
+from .bind import BoundView
 from .catalog import Catalog
 from .deltas import change
 from .plan import ApplyBag, Refusal, Step, ViewPlan
 from .properties import keys, schema
+from .prune import prune
 from .source import Diagnostic, InputError
 from .summary import image_changes, merge, propagate_steps, summarize
 

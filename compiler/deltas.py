@@ -2,21 +2,34 @@
 
 With signs, a bag is a sum of rows and a join is a product, so the change of a join is
 
-    Δ(L ⋈ R)  =  ΔL ⋈ new(R)  ⊎  old(L) ⋈ ΔR
+    Δ(L ⋈ R)  =  ΔL ⋈ signed(R)  ⊎  old(L) ⋈ ΔR
 
-which counts each pair of changed rows once, self-joins included; new(R) = old(R) ⊎ ΔR needs no difference of bags,
+which counts each pair of changed rows once, self-joins included; signed(R) = old(R) ⊎ ΔR needs no difference of bags,
 because a deleted row's -1 cancels its +1 where signs are added up. What reads a signed relation must add the signs
 of equal rows before it asks whether a row is there. [griffin-libkin; summary-delta-1997, section 4.1.4]
 """
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from sqlglot import exp
 
 from . import scalar
-from .algebra import SIGN, Column, GroupBy, Item, Join, JoinKind, Project, Ref, Rel, Scan, Select, State, UnionAll, col
+from .algebra import (
+    SIGN,
+    Column,
+    Item,
+    Join,
+    JoinKind,
+    Project,
+    Ref,
+    Rel,
+    Scan,
+    Select,
+    State,
+    UnionAll,
+    col,
+    with_inputs,
+)
 from .source import CompilerBug
 
 RIGHT_SIGN = "__right_sign"
@@ -24,22 +37,10 @@ SIGN_COLUMN = Column(SIGN, "int", nullable=False)
 
 
 def in_state(rel: Rel, state: State) -> Rel:
-    """An unsigned expression over its tables in an unsigned state."""
-    match rel:
-        case Scan(ref, schema):
-            return Scan(Ref(ref.name, state), schema)
-        case Select(input, condition):
-            return Select(in_state(input, state), condition)
-        case Project(input, items):
-            return Project(in_state(input, state), items)
-        case Join(left, right, condition, kind):
-            return Join(in_state(left, state), in_state(right, state), condition, kind)
-        case GroupBy(input, keys, measures):
-            return GroupBy(in_state(input, state), keys, measures)
-        case UnionAll(branches):
-            return UnionAll(tuple(in_state(branch, state) for branch in branches))
-        case _:
-            assert_never(rel)
+    """An expression over its tables in an unsigned state."""
+    if isinstance(rel, Scan):
+        return Scan(Ref(rel.ref.name, state), rel.schema)
+    return with_inputs(rel, tuple(in_state(child, state) for child in rel.inputs))
 
 
 def change(rel: Rel) -> Rel:
@@ -48,25 +49,25 @@ def change(rel: Rel) -> Rel:
         case Scan(ref, schema):
             return Scan(Ref(ref.name, State.CHANGES), (*schema, SIGN_COLUMN))
         case Join(left, right, condition, JoinKind.INNER):
-            from_left = _signed_join(change(left), new(right), condition)
+            from_left = _signed_join(change(left), signed(right), condition)
             from_right = _project_names(Join(in_state(left, State.OLD), change(right), condition), (*rel.names, SIGN))
             return UnionAll((from_left, from_right))
     return _through(rel, change)
 
 
-def new(rel: Rel) -> Rel:
-    """The rows after the batch, signed."""
+def signed(rel: Rel) -> Rel:
+    """The rows after the batch, as those before it and its changes, signed."""
     match rel:
         case Scan(ref, schema):
-            return Scan(Ref(ref.name, State.NEW), (*schema, SIGN_COLUMN))
+            return Scan(Ref(ref.name, State.SIGNED), (*schema, SIGN_COLUMN))
         case Join(left, right, condition, JoinKind.INNER):
-            return _signed_join(new(left), new(right), condition)
-    return _through(rel, new)
+            return _signed_join(signed(left), signed(right), condition)
+    return _through(rel, signed)
 
 
-def _through(rel: Rel, signed: object) -> Rel:
+def _through(rel: Rel, through: object) -> Rel:
     """Operators that are linear in their input."""
-    recurse = change if signed is change else new
+    recurse = change if through is change else signed
     match rel:
         case Select(input, condition):
             return Select(recurse(input), condition)

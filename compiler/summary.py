@@ -42,7 +42,7 @@ from .algebra import (
     UnionAll,
     col,
 )
-from .deltas import change, new
+from .deltas import change, signed
 from .plan import Assignment, Merge, Step
 from .properties import schema
 from .typing import ScalarType, aggregate_type, type_of
@@ -80,7 +80,7 @@ class Summary:
         """The stored view from scratch."""
         columns = tuple(column for _, column in self.keys)
         measured = {p.name: f"__{p.name}" if p.name in columns else p.name for p in self.parts}
-        measures = tuple(Measure(measured[p.name], p.function, p.argument) for p in self.parts)
+        measures = tuple(Measure(measured[p.name], p.function, _arguments(p.argument)) for p in self.parts)
         grouped = GroupBy(self.core, columns, measures)
         public = {item.name for item in self.values}
         hidden = [name for name in (*self.key, *(part.name for part in self.parts)) if name not in public]
@@ -145,6 +145,10 @@ def summarize(view: str, rel: Project, grouped: GroupBy) -> Summary:
     return Summary(view, grouped.input, keys, tuple(parts.values()), values, count)
 
 
+def _arguments(argument: exp.Expr | None) -> tuple[exp.Expr, ...]:
+    return () if argument is None else (argument,)
+
+
 def _part_text(function: str, argument: exp.Expr | None) -> str:
     return f"{function}({'*' if argument is None else scalar.text(argument)})"
 
@@ -192,7 +196,9 @@ def propagate_steps(summary: Summary, insert_only: bool) -> tuple[Step, ...]:
     net = Step(
         f"net_{view}",
         GroupBy(
-            _scan(prepared), net_keys, (Measure(SIGN, "sum", col(SIGN)), *(m for m in sums if m.name != summary.count))
+            _scan(prepared),
+            net_keys,
+            (Measure(SIGN, "sum", (col(SIGN),)), *(m for m in sums if m.name != summary.count)),
         ),
         "signs of equal rows added up, so that a row that comes and goes counts as neither",
     )
@@ -259,17 +265,19 @@ def _signed_measures(summary: Summary, arguments: dict[str, str], rows: str) -> 
         if part.function in ("min", "max"):
             for prefix, sense in (("__ins_", ">"), ("__del_", "<")):
                 chosen = _sql(f"CASE WHEN {sign} {sense} 0 THEN {column} END")
-                measures.append(Measure(f"{prefix}{part.name}", part.function, chosen))
+                measures.append(Measure(f"{prefix}{part.name}", part.function, (chosen,)))
         elif part.argument is None:
-            measures.append(Measure(part.name, "sum", col(SIGN)))
+            measures.append(Measure(part.name, "sum", (col(SIGN),)))
         elif rows == "net":
-            measures.append(Measure(part.name, "sum", _sql(own)))
+            measures.append(Measure(part.name, "sum", (_sql(own),)))
         elif part.function == "count":
-            measures.append(Measure(part.name, "sum", _sql(f"CASE WHEN {column} IS NULL THEN 0 ELSE {sign} END")))
+            measures.append(Measure(part.name, "sum", (_sql(f"CASE WHEN {column} IS NULL THEN 0 ELSE {sign} END"),)))
         else:
             small = type_of(part.argument, types).type in ("tinyint", "smallint", "int")
             negated = f"-CAST({column} AS BIGINT)" if small else f"-{column}"
-            measures.append(Measure(part.name, "sum", _sql(f"CASE WHEN {sign} > 0 THEN {column} ELSE {negated} END")))
+            measures.append(
+                Measure(part.name, "sum", (_sql(f"CASE WHEN {sign} > 0 THEN {column} ELSE {negated} END"),))
+            )
     return tuple(measures)
 
 
@@ -299,13 +307,13 @@ def _stale(summary: Summary, delta: Rel, extremes: list[Part]) -> Rel:
 
 
 def _again(summary: Summary, arguments: dict[str, str], stale: Rel, extremes: list[Part]) -> Rel:
-    rows = _prepare(summary, new(summary.core), arguments)
+    rows = _prepare(summary, signed(summary.core), arguments)
     of_stale = Join(rows, stale, _same_key(summary.key, "__stale_"), JoinKind.SEMI)
     columns = tuple(dict.fromkeys((*summary.key, *(arguments[scalar.text(_argument(p))] for p in extremes))))
-    net = GroupBy(of_stale, columns, (Measure(SIGN, "sum", col(SIGN)),))
+    net = GroupBy(of_stale, columns, (Measure(SIGN, "sum", (col(SIGN),)),))
     there = Select(net, _sql(f"{scalar.quote(SIGN)} > 0"))
     measures = tuple(
-        Measure(f"__new_{p.name}", p.function, col(arguments[scalar.text(_argument(p))])) for p in extremes
+        Measure(f"__new_{p.name}", p.function, (col(arguments[scalar.text(_argument(p))]),)) for p in extremes
     )
     return GroupBy(there, summary.key, measures)
 

@@ -664,6 +664,26 @@ def _difference_of_dates(node: exp.Expr, columns: Mapping[str, Column]) -> Scala
     return ScalarType("bigint" if with_unit else "int", Nulls.ANY.of(arguments))
 
 
+_RANKS = {"rownumber": "int", "rank": "int", "denserank": "int", "ntile": "int", "percentrank": "double"}
+_RANKS |= {"cumedist": "double"}
+
+
+def window_type(call: exp.Window, columns: Mapping[str, Column]) -> ScalarType:
+    """The type of a call with OVER. An aggregate over a frame may be NULL, but for COUNT."""
+    function = call.this.this if isinstance(call.this, exp.IgnoreNulls | exp.RespectNulls) else call.this
+    name = function.key
+    if name in _RANKS:
+        return ScalarType(_RANKS[name], False)
+    if isinstance(function, exp.Lag | exp.Lead | exp.FirstValue | exp.LastValue | exp.NthValue | exp.First | exp.Last):
+        return ScalarType(type_of(function.this, columns).type, True)
+    if isinstance(function, exp.AggFunc):
+        argument = function.this
+        if argument is None or isinstance(argument, exp.Star):
+            return aggregate_type(name, None)
+        return aggregate_type(name, type_of(argument, columns))
+    raise UnknownType(call, f"the type of {text(call)} is not known")
+
+
 def aggregate_type(function: str, argument: ScalarType | None) -> ScalarType:
     """The type of an aggregate over arguments of a type; COUNT alone is never NULL."""
     if function == "count":

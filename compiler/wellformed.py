@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from . import scalar
-from .algebra import GroupBy, Join, Project, Rel, Select, UnionAll
+from .algebra import ExceptAll, Expand, GroupBy, IntersectAll, Join, Limit, Project, Rel, Select, UnionAll, Window
 from .properties import schema
 from .source import CompilerBug
 from .typing import type_of
@@ -21,6 +21,15 @@ def check(rel: Rel) -> None:
         case Project(input, items):
             for item in items:
                 _reads(item.expression, input.names, f"Project {item.name}")
+        case Expand(input, branches):
+            for item in (item for branch in branches for item in branch):
+                _reads(item.expression, input.names, f"Expand {item.name}")
+        case Window(input, items):
+            for item in items:
+                _reads(item.expression, input.names, f"Window {item.name}")
+        case Limit(input, order, _, _):
+            for key in order:
+                _reads(key.expression, input.names, "Limit")
         case Join(left, right, condition, _):
             _reads(condition, left.names + right.names, "Join")
         case GroupBy(input, keys, measures):
@@ -28,12 +37,12 @@ def check(rel: Rel) -> None:
                 if name not in input.names:
                     raise CompilerBug(f"GroupBy by {name}, which its input lacks")
             for measure in measures:
-                if measure.argument is not None:
-                    _reads(measure.argument, input.names, f"GroupBy {measure.name}")
-        case UnionAll(branches):
-            types = {tuple(column.type for column in schema(branch)) for branch in branches}
+                for argument in measure.arguments:
+                    _reads(argument, input.names, f"GroupBy {measure.name}")
+        case UnionAll() | ExceptAll() | IntersectAll():
+            types = {tuple(column.type for column in schema(branch)) for branch in rel.inputs}
             if len(types) > 1:
-                raise CompilerBug(f"UnionAll of different types: {sorted(types)}")
+                raise CompilerBug(f"{type(rel).__name__} of different types: {sorted(types)}")
 
 
 def _reads(expression: exp.Expr, names: tuple[str, ...], where: str) -> None:

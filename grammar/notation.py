@@ -6,6 +6,13 @@
           Scan old(pos)
           Scan stores
 
+    GPivot [month] { jan := qty @ ('jan'), feb := qty @ ('feb') }       the column jan holds qty where month is 'jan'
+    GUnpivot nulls [month] { jan := qty @ ('jan') }                     back again; `nulls` keeps rows without a value
+    Expand { a, g := 0 } { a := NULL, g := 1 }
+    Window { r := RANK() OVER (PARTITION BY k ORDER BY v) }
+    Limit [v DESC NULLS LAST] 10 offset 5                               `all` instead of a count
+    Values [a int not null, b string] { (1, 'x'), (2, NULL) }
+
 One operator a line, inputs indented by two spaces. An item that is a column under its own name prints as the name;
 an inner join prints no kind; a GroupBy without measures prints no braces. Lines too wide break inside the braces.
 """
@@ -13,47 +20,41 @@ an inner join prints no kind; a GroupBy without measures prints no braces. Lines
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.indenter import Indenter
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from ..compiler import scalar
 from ..compiler.algebra import (
+    Cell,
     Column,
+    ExceptAll,
+    Expand,
+    GPivot,
     GroupBy,
+    GUnpivot,
+    IntersectAll,
     Item,
     Join,
     JoinKind,
+    Limit,
     Measure,
     Project,
     Ref,
     Rel,
     Scan,
     Select,
+    SortKey,
     State,
     UnionAll,
+    Values,
+    Window,
     col,
 )
 
 WIDTH = 100
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
-
-class NotationError(ValueError):
-    """A plan text that cannot be read; `line` and `column` count from 1."""
-
-    def __init__(self, message: str, line: int, column: int) -> None:
-        super().__init__(f"{line}:{column}: {message}")
-        self.message = message
-        self.line = line
-        self.column = column
 
 
 def print_ref(ref: Ref) -> str:
@@ -80,12 +81,51 @@ def print_operator(rel: Rel, indent: int = 0) -> str:
             kind = "" if rel.kind is JoinKind.INNER else f" {rel.kind.value}"
             return f"Join{kind} [{scalar.text(rel.condition)}]"
         case GroupBy():
-            head = f"GroupBy [{', '.join(scalar.quote(key) for key in rel.keys)}]"
+            head = f"GroupBy {_keys(rel.keys)}"
             return _braces(head, (_measure(measure) for measure in rel.measures), indent) if rel.measures else head
-        case UnionAll():
-            return "UnionAll"
+        case Values():
+            columns = ", ".join(_column(column) for column in rel.schema)
+            return _braces(f"Values [{columns}]", (_row(row) for row in rel.rows), indent)
+        case Expand():
+            lines = [_braces("", (_item(item) for item in branch), indent) for branch in rel.branches]
+            return "Expand" + "".join(lines)
+        case GPivot():
+            return _braces(f"GPivot {_keys(rel.by)}", (_cell(cell) for cell in rel.cells), indent)
+        case GUnpivot():
+            head = "GUnpivot nulls" if rel.include_nulls else "GUnpivot"
+            return _braces(f"{head} {_keys(rel.by)}", (_cell(cell) for cell in rel.cells), indent)
+        case Window():
+            return _braces("Window", (_item(item) for item in rel.items), indent)
+        case Limit():
+            order = ", ".join(_sort_key(key) for key in rel.order)
+            count = "all" if rel.count is None else str(rel.count)
+            return f"Limit [{order}] {count}" + (f" offset {rel.offset}" if rel.offset else "")
+        case UnionAll() | ExceptAll() | IntersectAll():
+            return type(rel).__name__
         case _:
             assert_never(rel)
+
+
+def _keys(names: tuple[str, ...]) -> str:
+    return f"[{', '.join(scalar.quote(name) for name in names)}]"
+
+
+def _cell(cell: Cell) -> str:
+    return f"{scalar.quote(cell.name)} := {scalar.quote(cell.measure)} @ {_row(cell.values)}"
+
+
+def _row(values: tuple[exp.Expr, ...]) -> str:
+    return f"({', '.join(scalar.text(value) for value in values)})"
+
+
+def _column(column: Column) -> str:
+    kind = f"'{column.type}'" if "<" in column.type else column.type
+    return f"{scalar.quote(column.name)} {kind}{'' if column.nullable else ' not null'}"
+
+
+def _sort_key(key: SortKey) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{scalar.text(key.expression)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _lines(rel: Rel, indent: int) -> Iterator[str]:
@@ -114,188 +154,10 @@ def _item(item: Item) -> str:
 
 def _measure(measure: Measure) -> str:
     function = measure.function if _FUNCTION.match(measure.function) else scalar.quote(measure.function)
-    argument = "*" if measure.argument is None else scalar.text(measure.argument)
-    return f"{scalar.quote(measure.name)} := {function}({argument})"
+    return f"{scalar.quote(measure.name)} := {function}({arguments_text(measure)})"
 
 
-def parse_rel(text: str, relations: Mapping[str, tuple[Column, ...]]) -> Rel:
-    """Reads a plan; `relations` gives the columns of each relation that it scans, by its printed name."""
-    try:
-        tree = _parser().parse(text + "\n")
-    except UnexpectedInput as error:
-        raise _syntax_error(text, error) from None
-    return _Reader(text, relations).rel(_trees(tree, "rel")[0])
-
-
-class _Reader:
-    """Builds the algebra from the syntax tree."""
-
-    def __init__(self, text: str, relations: Mapping[str, tuple[Column, ...]]) -> None:
-        self.text = text
-        self.relations = relations
-
-    def rel(self, tree: Tree[Token]) -> Rel:
-        operator, *children = (child for child in tree.children if isinstance(child, Tree))
-        inputs = [self.rel(child) for child in children]
-        wanted = {"scan": 0, "join": 2}.get(operator.data, 1)
-        if operator.data == "union_all":
-            if not inputs:
-                raise self._error(operator, "UnionAll needs an input")
-        elif len(inputs) != wanted:
-            name = _OPERATORS[operator.data]
-            raise self._error(operator, f"{name} takes {_counted(wanted)}, here it has {_counted(len(inputs))}")
-        try:
-            return self._build(operator, inputs)
-        except NotationError:
-            raise
-        except ValueError as error:
-            raise self._error(operator, str(error)) from None
-
-    def _build(self, operator: Tree[Token], inputs: list[Rel]) -> Rel:
-        match operator.data:
-            case "scan":
-                return self._scan(operator)
-            case "select":
-                return Select(inputs[0], self._expression(operator))
-            case "project":
-                return Project(inputs[0], tuple(self._item(item) for item in _trees(operator, "item")))
-            case "join":
-                kinds = [JoinKind(str(child)) for child in operator.children if isinstance(child, Token)]
-                return Join(inputs[0], inputs[1], self._expression(operator), kinds[0] if kinds else JoinKind.INNER)
-            case "group_by":
-                keys = tuple(_name(name) for name in _trees(operator, "name"))
-                return GroupBy(inputs[0], keys, tuple(self._measure(m) for m in _trees(operator, "measure")))
-            case _:
-                return UnionAll(tuple(inputs))
-
-    def _scan(self, operator: Tree[Token]) -> Scan:
-        (ref_tree,) = _trees(operator, "ref")
-        states = [str(child) for child in ref_tree.children if isinstance(child, Token)]
-        known = [state.value for state in State if state.value]
-        if states and states[0] not in known:
-            raise self._error(ref_tree, f"no such state: {states[0]}; the states are {', '.join(known)}")
-        ref = Ref(_name(_trees(ref_tree, "name")[0]), State(states[0]) if states else State.CURRENT)
-        schema = self.relations.get(print_ref(ref))
-        if schema is None:
-            raise self._error(ref_tree, f"no such relation: {print_ref(ref)}")
-        return Scan(ref, schema)
-
-    def _item(self, tree: Tree[Token]) -> Item:
-        name = _name(_trees(tree, "name")[0])
-        return Item(name, self._expression(tree) if _trees(tree, "expression") else col(name))
-
-    def _measure(self, tree: Tree[Token]) -> Measure:
-        name, function = (_name(child) for child in _trees(tree, "name"))
-        (argument,) = _trees(tree, "argument")
-        if self._slice(argument) == "*":
-            return Measure(name, function, None)
-        return Measure(name, function, self._parse(argument))
-
-    def _expression(self, tree: Tree[Token]) -> exp.Expr:
-        return self._parse(_trees(tree, "expression")[0])
-
-    def _parse(self, tree: Tree[Token]) -> exp.Expr:
-        sql = self._slice(tree)
-        try:
-            return scalar.parse(sql)
-        except SqlglotError:
-            raise self._error(tree, f"not a SQL expression: {sql}") from None
-
-    def _slice(self, tree: Tree[Token]) -> str:
-        return self.text[tree.meta.start_pos : tree.meta.end_pos]
-
-    def _error(self, tree: Tree[Token], message: str) -> NotationError:
-        return NotationError(message, *_position(self.text, tree.meta.start_pos))
-
-
-_OPERATORS = {"scan": "Scan", "select": "Select", "project": "Project", "join": "Join", "group_by": "GroupBy"}
-
-
-def _counted(inputs: int) -> str:
-    return {0: "no input", 1: "one input", 2: "two inputs"}.get(inputs, f"{inputs} inputs")
-
-
-def _trees(tree: Tree[Token], kind: str) -> list[Tree[Token]]:
-    return [child for child in tree.children if isinstance(child, Tree) and child.data == kind]
-
-
-def _name(tree: Tree[Token]) -> str:
-    (token,) = tree.children
-    written = str(token)
-    return written[1:-1].replace("``", "`") if written.startswith("`") else written
-
-
-def _position(text: str, offset: int) -> tuple[int, int]:
-    offset = min(offset, len(text))
-    return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
-
-
-class _PlanIndenter(Indenter):
-    NL_type = "_NL"
-    OPEN_PAREN_types = ["LPAR", "LSQB", "LBRACE"]  # noqa: RUF012
-    CLOSE_PAREN_types = ["RPAR", "RSQB", "RBRACE"]  # noqa: RUF012
-    INDENT_type = "_INDENT"
-    DEDENT_type = "_DEDENT"
-    tab_len = 8
-
-    def handle_NL(self, token: Token) -> Iterator[Token]:
-        if self.paren_level == 0:
-            indent = len(token.rsplit("\n", 1)[1])
-            if indent < self.indent_level[-1] and indent not in self.indent_level:
-                raise NotationError("indented like no line above it", token.end_line or 1, indent + 1)
-        yield from super().handle_NL(token)
-
-
-@lru_cache
-def _parser() -> Lark:
-    grammar = Path(__file__).with_name("plan.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", postlex=_PlanIndenter(), propagate_positions=True)
-
-
-def _syntax_error(text: str, error: UnexpectedInput) -> NotationError:
-    offset = error.pos_in_stream or 0
-    found = "the end"
-    match error:
-        case UnexpectedToken(token=Token(type="_INDENT" | "_DEDENT" | "_NL" as kind) as token):
-            offset = token.end_pos if kind != "_NL" and token.end_pos is not None else token.start_pos or 0
-            found = {"_INDENT": "an indented line", "_DEDENT": "a line less indented", "_NL": "the end of the line"}[
-                kind
-            ]
-        case UnexpectedToken(token=Token(type="$END") as token):
-            offset = len(text)
-        case UnexpectedToken(token=token):
-            offset, found = token.start_pos or 0, f"'{token}'"
-        case UnexpectedCharacters(pos_in_stream=int(position)):
-            offset = position
-            found = f"'{text[position]}'" if position < len(text) else "the end"
-    if found in _UNCLOSED:
-        return NotationError(f"this {_UNCLOSED[found]} is not closed", *_position(text, offset))
-    accepted = (
-        (error.accepts or error.expected) if isinstance(error, UnexpectedToken) else getattr(error, "allowed", ())
-    )
-    words = sorted({_SPOKEN.get(terminal, terminal) for terminal in accepted or () if terminal != "_NL"})
-    if "an expression" in words:
-        words = [word for word in words if word not in ("'('", "'['", "'{'", "a name")]
-    words = words or ["the end of the line"]
-    return NotationError(f"expected {' or '.join(words)}, found {found}", *_position(text, offset))
-
-
-_UNCLOSED = {"'''": "string", "'\"'": "string", "'`'": "quoted name"}
-_SPOKEN = {
-    **dict.fromkeys(("SCAN", "SELECT", "PROJECT", "JOIN", "GROUPBY", "UNIONALL"), "an operator"),
-    **dict.fromkeys(("WORD", "QUOTED_NAME"), "a name"),
-    **dict.fromkeys(("TEXT", "SYMBOL", "STRING"), "an expression"),
-    "KIND": "a kind of join",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "LSQB": "'['",
-    "RSQB": "']'",
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "COMMA": "','",
-    "__ANON_0": "':='",
-    "_NL": "the end of the line",
-    "_INDENT": "an indented line",
-    "_DEDENT": "the end of the plan",
-    "$END": "the end of the plan",
-}
+def arguments_text(measure: Measure) -> str:
+    """What stands between the parentheses of an aggregate call."""
+    listed = ", ".join(scalar.text(argument) for argument in measure.arguments) or "*"
+    return f"DISTINCT {listed}" if measure.distinct else listed

@@ -11,9 +11,9 @@ guards against a broken promise, which is a bug of the compiler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..compiler.algebra import GroupBy, Join, Project, Rel, Scan, Select, UnionAll
+from ..compiler.algebra import Rel, with_inputs
 from ..compiler.source import CompilerBug
 from ..compiler.wellformed import check
 
@@ -61,16 +61,3 @@ def run(rules: Sequence[Rule], rel: Rel) -> tuple[Rel, tuple[Rewrite, ...]]:
                 return node
 
     return visit(rel), tuple(trace)
-
-
-def with_inputs(rel: Rel, inputs: tuple[Rel, ...]) -> Rel:
-    """The same operator over other inputs."""
-    match rel:
-        case Scan():
-            return rel
-        case Select() | Project() | GroupBy():
-            return replace(rel, input=inputs[0])
-        case Join():
-            return replace(rel, left=inputs[0], right=inputs[1])
-        case UnionAll():
-            return UnionAll(inputs)

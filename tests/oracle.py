@@ -8,7 +8,28 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, assert_never
 
-from deltafold.compiler.algebra import GroupBy, Join, JoinKind, Measure, Project, Ref, Rel, Scan, Select, UnionAll
+from deltafold.compiler.algebra import (
+    ExceptAll,
+    Expand,
+    GPivot,
+    GroupBy,
+    GUnpivot,
+    IntersectAll,
+    Item,
+    Join,
+    JoinKind,
+    Limit,
+    Measure,
+    Project,
+    Ref,
+    Rel,
+    Scan,
+    Select,
+    SortKey,
+    UnionAll,
+    Values,
+    Window,
+)
 from sqlglot import exp
 
 Row = dict[str, Any]
@@ -36,8 +57,125 @@ def evaluate(rel: Rel, relations: Relations) -> list[Row]:
             ]
         case Join():
             return _join(rel, evaluate(rel.left, relations), evaluate(rel.right, relations))
+        case Values(_, rows):
+            return [dict(zip(rel.names, (value(v, {}) for v in row), strict=True)) for row in rows]
+        case Expand(input, branches):
+            given = evaluate(input, relations)
+            return [{i.name: value(i.expression, row) for i in branch} for row in given for branch in branches]
+        case GPivot():
+            return _pivot(rel, evaluate(rel.input, relations))
+        case GUnpivot():
+            return _unpivot(rel, evaluate(rel.input, relations))
+        case Window(input, items):
+            return _window(rel.partition, items, evaluate(input, relations))
+        case Limit(input, order, count, offset):
+            ordered = _sorted(evaluate(input, relations), order)
+            return ordered[offset : None if count is None else offset + count]
+        case ExceptAll(left, right):
+            rest = bag(evaluate(left, relations), rel.names) - bag(evaluate(right, relations), rel.names)
+            return [dict(zip(rel.names, row, strict=True)) for row in rest.elements()]
+        case IntersectAll(left, right):
+            both = bag(evaluate(left, relations), rel.names) & bag(evaluate(right, relations), rel.names)
+            return [dict(zip(rel.names, row, strict=True)) for row in both.elements()]
         case _:
             assert_never(rel)
+
+
+class NotAKey(Exception):
+    """Two rows contend for one cell of a GPivot."""
+
+
+def _pivot(rel: GPivot, rows: list[Row]) -> list[Row]:
+    made: dict[tuple[Any, ...], Row] = {} if rel.keys else {(): dict.fromkeys(rel.names)}
+    filled: set[tuple[Any, ...]] = set()
+    for row in rows:
+        key = tuple(row[name] for name in rel.keys)
+        target = made.setdefault(key, dict.fromkeys(rel.names) | dict(zip(rel.keys, key, strict=True)))
+        place = tuple(row[name] for name in rel.by)
+        if (key, place) in filled:
+            raise NotAKey(f"{key} {place}")
+        filled.add((key, place))
+        for cell in rel.cells:
+            if tuple(value(v, {}) for v in cell.values) == place:
+                target[cell.name] = row[cell.measure]
+    return list(made.values())
+
+
+def _unpivot(rel: GUnpivot, rows: list[Row]) -> list[Row]:
+    made = []
+    for row in rows:
+        carried = {name: row[name] for name in rel.keys}
+        for group in rel.groups:
+            place = {name: value(v, {}) for name, v in zip(rel.by, group[0].values, strict=True)}
+            values = dict.fromkeys(rel.measures) | {cell.measure: row[cell.name] for cell in group}
+            if rel.include_nulls or any(v is not None for v in values.values()):
+                made.append(carried | place | values)
+    return made
+
+
+def _sorted(rows: list[Row], order: tuple[SortKey, ...]) -> list[Row]:
+    rows = list(rows)
+    for key in reversed(order):
+        there = [row for row in rows if value(key.expression, row) is not None]
+        nulls = [row for row in rows if value(key.expression, row) is None]
+        there.sort(key=lambda row, key=key: value(key.expression, row), reverse=key.descending)  # type: ignore[misc]
+        rows = nulls + there if key.nulls_first else there + nulls
+    return rows
+
+
+def _window(partition: tuple[str, ...], items: tuple[Item, ...], rows: list[Row]) -> list[Row]:
+    parts: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        parts.setdefault(tuple(row[name] for name in partition), []).append(row)
+    made = []
+    for members in parts.values():
+        columns = {item.name: _over(item.expression, members) for item in items}
+        made += [row | {name: found[id(row)] for name, found in columns.items()} for row in members]
+    return made
+
+
+def _over(call: exp.Expr, members: list[Row]) -> dict[int, Any]:
+    """The value of a call with OVER for each row of a partition, by the row's identity."""
+    ordering = call.args.get("order")
+    order = tuple(sort_key(ordered) for ordered in ordering.expressions) if ordering else ()
+    ordered = _sorted(members, order)
+    peers = [tuple(value(key.expression, row) for key in order) for row in ordered]
+    if call.args.get("spec"):
+        raise NotImplementedError("a frame")
+    found: dict[int, Any] = {}
+    function = call.this
+    for at, row in enumerate(ordered):
+        first = peers.index(peers[at])
+        last = len(peers) - peers[::-1].index(peers[at])
+        match function:
+            case exp.RowNumber():
+                found[id(row)] = at + 1
+            case exp.Rank():
+                found[id(row)] = first + 1
+            case exp.DenseRank():
+                found[id(row)] = len(set(peers[: first + 1]))
+            case exp.Lag() | exp.Lead():
+                step = int(value(function.args["offset"], {})) if function.args.get("offset") else 1
+                other = at - step if isinstance(function, exp.Lag) else at + step
+                default = function.args.get("default")
+                there = 0 <= other < len(ordered)
+                found[id(row)] = (
+                    value(function.this, ordered[other]) if there else value(default, row) if default else None
+                )
+            case exp.AggFunc():
+                frame = ordered[:last] if order else ordered
+                star = function.this is None or isinstance(function.this, exp.Star)
+                found[id(row)] = _aggregate(Measure("", function.key, () if star else (function.this,)), frame)
+            case _:
+                raise NotImplementedError(type(function).__name__)
+    return found
+
+
+def sort_key(ordered: exp.Expr) -> SortKey:
+    """A sort key of sqlglot's; NULLs come first in ascending and last in descending order, unless it says otherwise."""
+    descending = bool(ordered.args.get("desc"))
+    nulls_first = ordered.args.get("nulls_first")
+    return SortKey(ordered.this, descending, not descending if nulls_first is None else bool(nulls_first))
 
 
 def _join(join: Join, left: list[Row], right: list[Row]) -> list[Row]:
@@ -63,7 +201,11 @@ def _join(join: Join, left: list[Row], right: list[Row]) -> list[Row]:
 def _aggregate(measure: Measure, rows: list[Row]) -> Any:
     if measure.argument is None:
         return len(rows)
+    if len(measure.arguments) > 1:
+        raise NotImplementedError(f"{measure.function} of several arguments")
     values = [v for v in (value(measure.argument, row) for row in rows) if v is not None]
+    if measure.distinct:
+        values = list(dict.fromkeys(values))
     match measure.function:
         case "count":
             return len(values)
@@ -125,6 +267,12 @@ def value(expression: exp.Expr, row: Row) -> Any:
             values = [v for v in (value(p, row) for p in (expression.this, *expression.expressions)) if v is not None]
             pick = min if isinstance(expression, exp.Least) else max
             return pick(values) if values else None
+        case exp.In(this=a):
+            given = value(a, row)
+            listed = [value(v, row) for v in expression.expressions]
+            if given is None:
+                return None
+            return True if given in listed else None if None in listed else False
         case exp.Cast(this=a):
             return _cast(value(a, row), expression.to)
         case exp.Neg(this=a):

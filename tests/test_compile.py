@@ -15,7 +15,8 @@ from deltafold.compiler.algebra import Rel, scans
 from deltafold.compiler.pipeline import compile_file, compile_text
 from deltafold.compiler.plan import Plan
 from deltafold.compiler.source import InputError
-from deltafold.grammar.notation import parse_rel, print_ref, print_rel
+from deltafold.grammar.notation import print_ref, print_rel
+from deltafold.grammar.plan_reader import parse_rel
 
 ROOT = Path(__file__).parent.parent
 VIEW_FILES = [ROOT / "examples" / "retail.sql", ROOT / "tests" / "views" / "everything.sql"]

@@ -107,7 +107,7 @@ class Store:
     def _publish(self, relations: dict[Ref, list[Row]], name: str, old: list[Row], changes: list[Row]) -> None:
         relations[Ref(name, State.OLD)] = old
         relations[Ref(name, State.CHANGES)] = changes
-        relations[Ref(name, State.NEW)] = [row | {SIGN: 1} for row in old] + changes
+        relations[Ref(name, State.SIGNED)] = [row | {SIGN: 1} for row in old] + changes
 
 
 def refresh(view: ViewPlan, stored: list[Row], delta: list[Row]) -> list[Row]:

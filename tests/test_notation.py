@@ -5,23 +5,34 @@ from __future__ import annotations
 import pytest
 from deltafold.compiler import scalar
 from deltafold.compiler.algebra import (
+    Cell,
     Column,
+    ExceptAll,
+    Expand,
+    GPivot,
     GroupBy,
+    GUnpivot,
+    IntersectAll,
     Item,
     Join,
     JoinKind,
+    Limit,
     Measure,
     Project,
     Ref,
     Rel,
     Scan,
     Select,
+    SortKey,
     State,
     UnionAll,
+    Values,
+    Window,
     col,
     scans,
 )
-from deltafold.grammar.notation import WIDTH, NotationError, parse_rel, print_ref, print_rel
+from deltafold.grammar.notation import WIDTH, print_ref, print_rel
+from deltafold.grammar.plan_reader import NotationError, parse_rel
 from golden import Case, Golden
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -82,9 +93,24 @@ def expressions(columns: tuple[str, ...]) -> st.SearchStrategy[exp.Expr]:
     return st.recursive(leaves, larger, max_leaves=6).map(lambda e: scalar.canonical(e.copy()))
 
 
+KINDS = ["scan", "values", "select", "project", "expand", "join", "group", "pivot", "window", "limit", "union", "set"]
+types = st.sampled_from(["int", "string", "decimal(10,2)", "array<int>", "struct<a:int,b:string>"])
+constants = st.one_of(strings.map(exp.Literal.string), st.integers(0, 9).map(exp.Literal.number), st.just(exp.null()))
+
+
+@st.composite
+def cells(draw: st.DrawFn, by: int, new: list[str], measures: list[str]) -> tuple[Cell, ...]:
+    places = [tuple(exp.Literal.number(number + n) for n in range(by)) for number in range(len(new))]
+    return tuple(Cell(name, draw(st.sampled_from(measures)), place) for name, place in zip(new, places, strict=True))
+
+
 @st.composite
 def plans(draw: st.DrawFn, depth: int = 3) -> Rel:
-    kind = draw(st.sampled_from(["scan", "select", "project", "join", "group", "union"])) if depth else "scan"
+    kind = draw(st.sampled_from(KINDS)) if depth else "scan"
+    if kind == "values":
+        columns = [Column(n, draw(types), draw(st.booleans())) for n in draw(st.lists(names, max_size=3, unique=True))]
+        rows = draw(st.lists(st.tuples(*(constants.map(scalar.canonical) for _ in columns)), max_size=3))
+        return Values(tuple(columns), tuple(rows))
     if kind == "scan":
         ref = Ref(draw(names), draw(st.sampled_from(list(State))))
         columns = draw(st.lists(names, max_size=4, unique=True))
@@ -110,8 +136,36 @@ def plans(draw: st.DrawFn, depth: int = 3) -> Rel:
         keys = tuple(draw(st.sets(st.sampled_from(rel.names)).map(sorted))) if rel.names else ()
         new = [name for name in draw(st.lists(names, max_size=4, unique=True)) if name not in keys]
         function = st.sampled_from(["sum", "min", "count", "first", "any_value", "not plain"])
-        arguments = st.one_of(st.none(), expressions(rel.names))
-        return GroupBy(rel, keys, tuple(Measure(name, draw(function), draw(arguments)) for name in new))
+        arguments = st.lists(expressions(rel.names), max_size=2).map(tuple)
+        measures = [Measure(name, draw(function), draw(arguments), draw(st.booleans())) for name in new]
+        return GroupBy(rel, keys, tuple(measures))
+    if kind == "expand":
+        new = draw(st.lists(names, min_size=1, max_size=3, unique=True))
+        items = st.tuples(*(expressions(rel.names).map(lambda e, n=name: Item(n, e)) for name in new))
+        return Expand(rel, tuple(draw(st.lists(items, min_size=1, max_size=3))))
+    if kind == "pivot" and len(rel.names) >= 3:
+        by = rel.names[: draw(st.integers(1, len(rel.names) - 2))]
+        measures = list(rel.names[len(by) : len(by) + draw(st.integers(1, 2))])
+        new = draw(st.lists(names.filter(lambda name: name not in rel.names), min_size=1, max_size=3, unique=True))
+        pivot = GPivot(rel, by, draw(cells(len(by), new, measures)))
+        if draw(st.booleans()):
+            return pivot
+        return GUnpivot(pivot, by, pivot.cells, draw(st.booleans()))
+    if kind == "window" and rel.names:
+        partition = ", ".join(f"`{name.replace('`', '``')}`" for name in draw(st.permutations(rel.names))[:2])
+        order = f"`{rel.names[0].replace('`', '``')}`"
+        calls = ["ROW_NUMBER()", "SUM(1)", f"LAG({order}, 2)"]
+        new = draw(st.lists(names.filter(lambda name: name not in rel.names), min_size=1, max_size=2, unique=True))
+        over = f"OVER (PARTITION BY {partition} ORDER BY {order} DESC)"
+        return Window(
+            rel, tuple(Item(n, scalar.canonical(scalar.parse(f"{draw(st.sampled_from(calls))} {over}"))) for n in new)
+        )
+    if kind == "limit":
+        sort_keys = st.builds(SortKey, expressions(rel.names), st.booleans(), st.booleans())
+        order = tuple(draw(st.lists(sort_keys, max_size=2)))
+        return Limit(rel, order, draw(st.one_of(st.none(), st.integers(0, 9))), draw(st.integers(0, 3)))
+    if kind == "set":
+        return draw(st.sampled_from([ExceptAll, IntersectAll]))(rel, rel)
     return UnionAll((rel,) * draw(st.integers(1, 3)))
 
 
