@@ -7,7 +7,7 @@ from typing import Any
 
 from ..compiler import scalar
 from ..compiler.algebra import Column
-from ..compiler.plan import ApplyBag, Merge, Plan, Step, ViewPlan
+from ..compiler.plan import ApplyBag, Merge, Plan, Replace, Step, ViewPlan
 from ..grammar.notation import print_rel
 
 PLAN_VERSION = 1
@@ -76,6 +76,8 @@ def _refresh(view: ViewPlan) -> list[str]:
             return lines
         case ApplyBag():
             return ["    take out the rows that go, add the rows that come, counting copies"]
+        case Replace():
+            return ["    put what was computed anew in the place of the stored view"]
 
 
 def plan_json(plan: Plan) -> str:
@@ -129,6 +131,8 @@ def _refresh_data(view: ViewPlan) -> dict[str, Any]:
             }
         case ApplyBag(columns):
             return {"apply": "bag", "columns": list(columns)}
+        case Replace():
+            return {"apply": "replace"}
 
 
 def _column_data(column: Column) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 
 from ..compiler import scalar
 from ..compiler.algebra import Scan, State
-from ..compiler.plan import ApplyBag, Merge, Plan, Step, ViewPlan
+from ..compiler.plan import ApplyBag, Merge, Plan, Replace, Step, ViewPlan
 from ..grammar.notation import print_rel
 from .frames import Lines, expression, identifier, literal
 from .joined import warehouse_text
@@ -201,3 +201,5 @@ def _refresh_function(view: ViewPlan) -> Lines:
             ]
         case ApplyBag(columns):
             return [head, f"    w.apply_bag({name}, columns=[{', '.join(literal(c) for c in columns)}])"]
+        case Replace():
+            return [head, f"    w.replace({name}, w.delta({name}))"]

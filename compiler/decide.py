@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, col, scans
+from .aggregates import FUNCTIONS
+from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, UnionAll, col, scans
 from .bind import BoundView
 from .catalog import Catalog
-from .deltas import change
-from .plan import ApplyBag, Refusal, Step, ViewPlan
+from .deltas import change, in_state, is_linear, not_linear, signed_rows
+from .plan import ApplyBag, Refusal, Replace, Step, ViewPlan
 from .properties import keys, schema
 from .prune import prune
 from .source import Diagnostic, InputError
@@ -31,16 +32,17 @@ STRATEGIES = (
 
 def plan_view(view: BoundView, catalog: Catalog, read_by_others: bool) -> ViewPlan:
     """The maintenance plan of one view."""
-    _refuse_inner_aggregates(view)
     insert_only = _insert_only(view.rel, catalog)
     match view.rel:
-        case Project(input=GroupBy() as grouped) as rel:
+        case Project(input=GroupBy() as grouped) as rel if _is_summary(grouped):
             plan = _summary_delta(view, rel, grouped, insert_only, read_by_others, catalog)
-        case GroupBy() as grouped:
+        case GroupBy() as grouped if _is_summary(grouped):
             rel = Project(grouped, tuple(Item(name, col(name)) for name in grouped.names))
             plan = _summary_delta(view, rel, grouped, insert_only, read_by_others, catalog)
-        case _:
+        case rel if is_linear(rel):
             plan = _insert_delete(view, read_by_others, catalog)
+        case _:
+            plan = _recompute(view, read_by_others, catalog)
     _obey_pragmas(view, plan)
     return plan
 
@@ -80,8 +82,6 @@ def _insert_delete(view: BoundView, read_by_others: bool, catalog: Catalog) -> V
     if read_by_others:
         rows = Scan(Ref(view.name, State.DELTA), schema(delta.rel))
         changes = Step(f"changes_{view.name}", rows, "the rows that come (+1) and go (-1)")
-    candidates = sorted(keys(view.rel, catalog), key=lambda key: (len(key), sorted(key)))
-    key = tuple(name for name in view.rel.names if name in candidates[0]) if candidates else ()
     return ViewPlan(
         name=view.name,
         strategy="insert-delete",
@@ -90,13 +90,45 @@ def _insert_delete(view: BoundView, read_by_others: bool, catalog: Catalog) -> V
         initial=view.rel,
         columns=schema(view.rel),
         hidden=(),
-        key=key,
+        key=_key(view.rel, catalog),
         reads=_reads(view.rel),
         steps=(delta,),
         changes=changes,
         refresh=ApplyBag(view.rel.names),
         span=view.statement.span,
     )
+
+
+def _recompute(view: BoundView, read_by_others: bool, catalog: Catalog) -> ViewPlan:
+    whole = Step(f"sd_{view.name}", prune(in_state(view.rel, State.NEW)), "the whole view, computed anew")
+    changes = None
+    if read_by_others:
+        names = view.rel.names
+        stored = Scan(Ref(view.name, State.STORED), schema(view.rel))
+        computed = Scan(Ref(view.name, State.DELTA), schema(whole.rel))
+        rows = UnionAll((signed_rows(stored, names, -1), signed_rows(computed, names, 1)))
+        changes = Step(f"changes_{view.name}", rows, "all rows before (-1) and all rows after (+1)")
+    return ViewPlan(
+        name=view.name,
+        strategy="recompute",
+        refused=_refusals(view, "recompute", _append_refusal(view, catalog)),
+        definition=view.rel,
+        initial=view.rel,
+        columns=schema(view.rel),
+        hidden=(),
+        key=_key(view.rel, catalog),
+        reads=_reads(view.rel),
+        steps=(whole,),
+        changes=changes,
+        refresh=Replace(),
+        span=view.statement.span,
+    )
+
+
+def _key(rel: Rel, catalog: Catalog) -> tuple[str, ...]:
+    """The smallest known key, in the order of the columns."""
+    candidates = sorted(keys(rel, catalog), key=lambda key: (len(key), sorted(key)))
+    return tuple(name for name in rel.names if name in candidates[0]) if candidates else ()
 
 
 def _reads(rel: Rel) -> tuple[str, ...]:
@@ -109,25 +141,10 @@ def _insert_only(rel: Rel, catalog: Catalog) -> bool:
     return all(table is not None and table.changes.insert_only for table in tables)
 
 
-def _aggregates(rel: Rel) -> bool:
-    return isinstance(rel, GroupBy) or any(_aggregates(child) for child in rel.inputs)
-
-
-def _refuse_inner_aggregates(view: BoundView) -> None:
-    below = view.rel
-    if isinstance(below, Project):
-        below = below.input
-    if any(_aggregates(child) for child in below.inputs) or (not isinstance(below, GroupBy) and _aggregates(below)):
-        raise InputError(
-            [
-                Diagnostic(
-                    "DF0401",
-                    f"{view.name} aggregates below another operator, which is not maintained yet",
-                    view.statement.name_span,
-                    "make the inner query a view of its own; it is maintained, and this view reads its changes",
-                )
-            ]
-        )
+def _is_summary(grouped: GroupBy) -> bool:
+    """Whether every aggregate has maintainable parts and the rows below have a delta."""
+    known = all(m.function in FUNCTIONS and not m.distinct and len(m.arguments) <= 1 for m in grouped.measures)
+    return known and is_linear(grouped.input)
 
 
 def _append_refusal(view: BoundView, catalog: Catalog) -> str:
@@ -144,6 +161,8 @@ def _refusals(view: BoundView, chosen: str, append: str) -> tuple[Refusal, ...]:
         "pivot-of-aggregate": ("DF0503", "there is no PIVOT in the view", ""),
         "pivot": ("DF0503", "there is no PIVOT in the view", ""),
         "filtered-pivot": ("DF0503", "there is no PIVOT in the view", ""),
+        "insert-delete": ("DF0504", f"no delta is derived yet through {not_linear(view.rel)}", ""),
+        "partition-recompute": ("DF0505", "recomputing affected parts is not compiled yet", ""),
     }
     cheaper = STRATEGIES[: STRATEGIES.index(chosen)]
     return tuple(Refusal(name, *reasons[name], line=place.line, column=place.column) for name in cheaper)
@@ -160,7 +179,12 @@ def _obey_pragmas(view: BoundView, plan: ViewPlan) -> None:
                 f"strategy={value} does not fit {view.name}: {because}" if known else f"there is no strategy {value}"
             )
             errors.append(Diagnostic("DF0402", message, pragma.span, f"use {plan.strategy}, or leave the line out"))
-        elif name == "require" and value != "incremental":
+        elif name == "require" and value == "incremental":
+            if plan.strategy == "recompute":
+                because = next(r.because for r in plan.refused if r.strategy == "insert-delete")
+                message = f"{view.name} would be recomputed whole: {because}"
+                errors.append(Diagnostic("DF0401", message, pragma.span, "leave the line out, or simplify the view"))
+        elif name == "require":
             errors.append(Diagnostic("DF0403", f"require {value} is not known", pragma.span, "require incremental"))
         elif name not in ("strategy", "require"):
             errors.append(Diagnostic("DF0404", f"deltafold: {pragma.name} is not known", pragma.span))

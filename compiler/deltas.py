@@ -43,6 +43,27 @@ def in_state(rel: Rel, state: State) -> Rel:
     return with_inputs(rel, tuple(in_state(child, state) for child in rel.inputs))
 
 
+def is_linear(rel: Rel) -> bool:
+    """Whether `change` is defined: select, project, inner join and union all, down to named relations."""
+    return not_linear(rel) == ""
+
+
+def not_linear(rel: Rel) -> str:
+    """The first operator, from the top, that `change` does not pass through; empty if there is none."""
+    match rel:
+        case Scan() | Select() | Project() | UnionAll() | Join(kind=JoinKind.INNER):
+            return next(filter(None, map(not_linear, rel.inputs)), "")
+        case Join(kind=kind):
+            return f"a {kind} join"
+    return type(rel).__name__
+
+
+def signed_rows(rel: Rel, names: tuple[str, ...], sign: int) -> Rel:
+    """The rows of an unsigned relation, all with one sign."""
+    number = scalar.canonical(scalar.parse(str(sign)))
+    return Project(rel, (*(Item(name, col(name)) for name in names), Item(SIGN, number)))
+
+
 def change(rel: Rel) -> Rel:
     """The rows that come and go, signed."""
     match rel:

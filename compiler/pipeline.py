@@ -61,6 +61,7 @@ def _compile(file: ReadFile, source: str) -> Plan:
         _check_steps(plan)
     definitions = tuple(Definition(v.name, v.span, tuple(c.name for c in v.column_names)) for v in ordered)
     warnings = tuple(warning for view in bound for warning in _warnings(view))
+    warnings += tuple(warning for view, plan in zip(bound, plans, strict=True) for warning in _recomputed(view, plan))
     return Plan(source, catalog, tuple(plans), definitions, warnings)
 
 
@@ -73,6 +74,16 @@ def _check_steps(plan: ViewPlan) -> None:
     check(plan.initial)
     for step in (*plan.steps, *((plan.changes,) if plan.changes else ())):
         check(step.rel)
+
+
+def _recomputed(view: BoundView, plan: ViewPlan) -> list[Diagnostic]:
+    """A slide to recomputation is never silent, unless its author asked for it."""
+    if plan.strategy != "recompute" or any(pragma.name.lower() == "strategy" for pragma in view.statement.pragmas):
+        return []
+    because = next(refusal.because for refusal in plan.refused if refusal.strategy == "insert-delete")
+    message = f"{view.name} is recomputed whole with every batch: {because}"
+    remedy = "maintain the part below it as a view of its own, or write -- deltafold: strategy=recompute"
+    return [Diagnostic("DF0602", message, view.statement.name_span, remedy, severity="warning")]
 
 
 def _warnings(view: BoundView) -> list[Diagnostic]:

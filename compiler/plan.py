@@ -58,6 +58,11 @@ class ApplyBag:
 
 
 @dataclass(frozen=True, slots=True)
+class Replace:
+    """Refresh of a view that was computed anew: what propagate wrote is the whole view."""
+
+
+@dataclass(frozen=True, slots=True)
 class ViewPlan:
     name: str
     strategy: str
@@ -70,7 +75,7 @@ class ViewPlan:
     reads: tuple[str, ...]
     steps: tuple[Step, ...]  # the last one is the summary-delta
     changes: Step | None  # the view's own changes as signed rows, where another view reads them
-    refresh: Merge | ApplyBag
+    refresh: Merge | ApplyBag | Replace
     span: Span = field(compare=False)
     parent: str | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltafold.compiler.algebra import SIGN, Ref, State
 from deltafold.compiler.pipeline import compile_text
-from deltafold.compiler.plan import ApplyBag, Merge, Plan, ViewPlan
+from deltafold.compiler.plan import ApplyBag, Merge, Plan, Replace, ViewPlan
 from deltafold.randomdata import Batch, Change, apply_batch, make_case
 from oracle import Row, bag, evaluate, value
 
@@ -108,6 +108,18 @@ class Store:
         relations[Ref(name, State.OLD)] = old
         relations[Ref(name, State.CHANGES)] = changes
         relations[Ref(name, State.SIGNED)] = [row | {SIGN: 1} for row in old] + changes
+        relations[Ref(name, State.NEW)] = after(old, changes)
+
+
+def after(old: list[Row], changes: list[Row]) -> list[Row]:
+    """The bag that is left when signs are added up."""
+    columns = tuple((old or changes or [{}])[0])
+    names = tuple(name for name in columns if name != SIGN)
+    counts = Counter(tuple(row[name] for name in names) for row in old)
+    for row in changes:
+        counts[tuple(row[name] for name in names)] += row[SIGN]
+    assert all(count >= 0 for count in counts.values())
+    return [dict(zip(names, row, strict=True)) for row in counts.elements()]
 
 
 def refresh(view: ViewPlan, stored: list[Row], delta: list[Row]) -> list[Row]:
@@ -133,6 +145,8 @@ def refresh(view: ViewPlan, stored: list[Row], delta: list[Row]) -> list[Row]:
                 chosen = {a.column: a.update if old else a.insert for a in assignments}
                 by_key[group] = dict(zip(key, group, strict=True)) | {c: value(e, env) for c, e in chosen.items()}
             return list(by_key.values())
+        case Replace():
+            return delta
 
 
 @pytest.mark.parametrize("seed", range(250))
