@@ -41,9 +41,9 @@ class Case:
     batches: tuple[Batch, ...]
 
 
-def make_case(catalog: Catalog, names: tuple[str, ...], rows: int, batches: int, seed: int) -> Case:
+def make_case(catalog: Catalog, names: tuple[str, ...], rows: int, batches: int, chance: random.Random) -> Case:
     """A random case for the named tables and those they reference."""
-    maker = _Maker(catalog, random.Random(seed))
+    maker = _Maker(catalog, chance)
     tables = _referenced_first(catalog, names)
     for table in tables:
         size = rows if table.foreign_keys else max(2, rows // 4)
@@ -54,7 +54,7 @@ def make_case(catalog: Catalog, names: tuple[str, ...], rows: int, batches: int,
     for _ in range(batches):
         changes: list[Change] = []
         for table in tables:
-            changes += maker.changes(table, max(2, rows // 6))
+            changes += maker.changes(table, max(3, rows // 4))
         made.append(tuple(changes))
     return Case(start, tuple(made))
 
@@ -87,7 +87,7 @@ class _Maker:
     def insert(self, table: Table) -> Change | None:
         """Adds a row that breaks no constraint; None when the domain is used up."""
         rows = self.rows(table)
-        if rows and not table.keys and self.chance.random() < 0.15:
+        if rows and not table.keys and _odds(self.chance, 15):
             row = self.chance.choice(rows)  # a duplicate
         else:
             made = self._row(table)
@@ -99,7 +99,7 @@ class _Maker:
 
     def changes(self, table: Table, count: int) -> list[Change]:
         changes: list[Change] = []
-        if self.chance.random() < (0.15 if table.foreign_keys else 0.4):
+        if _odds(self.chance, 15 if table.foreign_keys else 40):
             return changes  # this table does not change in this batch
         for _ in range(self.chance.randint(1, count)):
             kind = (
@@ -137,9 +137,9 @@ class _Maker:
         fresh = self._row(table, ignore_keys=True)
         if fresh is None:
             return []
-        kept = [c.name in fixed or self.chance.random() < 0.5 for c in table.columns]
+        kept = [c.name in fixed or _odds(self.chance, 50) for c in table.columns]
         in_foreign_key = {name for fk in table.foreign_keys for name in fk.columns}
-        move = self.chance.random() < 0.5
+        move = _odds(self.chance, 50)
         after = tuple(
             old if keep and not (c.name in in_foreign_key and c.name not in fixed and move) else new
             for old, new, keep, c in zip(before, fresh, kept, table.columns, strict=True)
@@ -171,7 +171,7 @@ class _Maker:
                 partners = self.database.get(foreign_key.table, [])
                 referenced = self.catalog.table(foreign_key.table)
                 nullable = all(self._nullable(table, name) for name in foreign_key.columns)
-                if nullable and (not partners or self.chance.random() < 0.15):
+                if nullable and (not partners or _odds(self.chance, 15)):
                     values |= dict.fromkeys(foreign_key.columns)
                 elif partners and referenced is not None:
                     partner = self.chance.choice(partners)
@@ -222,8 +222,13 @@ class _Maker:
         return _domain_value(column, self.chance)
 
 
+def _odds(chance: random.Random, percent: int) -> bool:
+    """Whether something happens that does so in so many of a hundred cases; the simplest case is that it does not."""
+    return chance.randrange(100) >= 100 - percent
+
+
 def _domain_value(column: Column, chance: random.Random) -> Any:
-    if column.nullable and chance.random() < 0.2:
+    if column.nullable and _odds(chance, 20):
         return None
     kind = column.type
     match kind.split("(")[0]:
@@ -232,11 +237,11 @@ def _domain_value(column: Column, chance: random.Random) -> Any:
         case "decimal":
             precision, scale = (int(n) for n in kind[8:-1].split(",")) if "(" in kind else (10, 0)
             whole = chance.randint(-(10 ** min(precision, 3)) + 1, 10 ** min(precision, 3) - 1)
-            return Decimal(whole).scaleb(-scale) if chance.random() < 0.8 else Decimal(0).scaleb(-scale)
+            return Decimal(whole).scaleb(-scale) if _odds(chance, 80) else Decimal(0).scaleb(-scale)
         case "float" | "double":
             return chance.choice((0.0, 0.5, -1.25, 3.75, 100.0))
         case "boolean":
-            return chance.random() < 0.5
+            return _odds(chance, 50)
         case "date":
             return dt.date(2024, 1, 1) + dt.timedelta(days=chance.randint(0, 6))
         case "timestamp":

@@ -6,6 +6,7 @@ On a difference the case is made smaller, as far as a time budget goes: fewer ba
 from __future__ import annotations
 
 import math
+import random
 import shutil
 import tempfile
 import time
@@ -63,7 +64,7 @@ def check_scripts(
     seconds: float = 90,
 ) -> Difference | None:
     """As `verify`, of scripts that are there already."""
-    case = make_case(plan.catalog, plan.tables, rows, batches, seed)
+    case = make_case(plan.catalog, plan.tables, rows, batches, random.Random(seed))
     found = run_case(spark, plan, scripts, case, scratch, progress)
     if found is None:
         return None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import cache
 from typing import Any
 
-import pytest
 from deltafold.compiler.algebra import SIGN, Ref, State
 from deltafold.compiler.pipeline import compile_text
 from deltafold.compiler.plan import ApplyBag, Merge, Plan, Replace, ViewPlan
 from deltafold.randomdata import Batch, Change, apply_batch, make_case
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from oracle import Row, bag, evaluate, value
 
 SCHEMA = """
@@ -37,20 +39,30 @@ AGGREGATES = [
 ]
 
 
-def random_views(chance: random.Random) -> str:
-    """A view file of an aggregate, a bag, and views over them."""
-    group, from_ = chance.choice(GROUPS), chance.choice(FROM)
-    aggregates = ", ".join(dict.fromkeys(chance.sample(AGGREGATES, chance.randint(1, 3))))
-    columns = ", ".join([*([group] if group and chance.random() < 0.8 else []), aggregates])
-    by = f" GROUP BY {group}" if group else ""
-    bag_from = chance.choice(FROM)
-    return f"""{SCHEMA}
-    CREATE VIEW v AS SELECT {columns} FROM {from_}{by};
-    CREATE VIEW rows AS SELECT f.k, f.x, f.z * 2 AS z2 FROM {bag_from};
-    CREATE VIEW over_rows AS SELECT k, COUNT(*) AS n, MIN(z2) AS lo, SUM(x) AS s FROM rows GROUP BY k;
-    CREATE VIEW base AS SELECT f.k, f.x, COUNT(*) AS n, MAX(f.z) AS hi FROM {bag_from} GROUP BY f.k, f.x;
-    CREATE VIEW over_aggregate AS SELECT n, COUNT(*) AS c, MIN(hi) AS lo_hi, SUM(x) AS s FROM base GROUP BY n;
-    """
+@st.composite
+def view_files(draw: st.DrawFn) -> str:
+    """An aggregate, or a bag or an aggregate with a view over it."""
+    from_ = draw(st.sampled_from(FROM))
+    match draw(st.sampled_from(["aggregate", "over a bag", "over an aggregate"])):
+        case "aggregate":
+            group = draw(st.sampled_from(GROUPS))
+            shown = [group] if group and draw(st.booleans()) else []
+            aggregates = draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3, unique=True))
+            by = f" GROUP BY {group}" if group else ""
+            views = f"CREATE VIEW v AS SELECT {', '.join([*shown, *aggregates])} FROM {from_}{by};"
+        case "over a bag":
+            views = f"""
+            CREATE VIEW rows AS SELECT f.k, f.x, f.z * 2 AS z2 FROM {from_};
+            CREATE VIEW over_rows AS SELECT k, COUNT(*) AS n, MIN(z2) AS lo, SUM(x) AS s FROM rows GROUP BY k;"""
+        case _:
+            views = f"""
+            CREATE VIEW base AS SELECT f.k, f.x, COUNT(*) AS n, MAX(f.z) AS hi FROM {from_} GROUP BY f.k, f.x;
+            CREATE VIEW over_aggregate AS SELECT n, COUNT(*) AS c, MIN(hi) AS lo_hi, SUM(x) AS s FROM base GROUP BY n;
+            """
+    return SCHEMA + views
+
+
+compiled = cache(compile_text)
 
 
 class Store:
@@ -149,20 +161,19 @@ def refresh(view: ViewPlan, stored: list[Row], delta: list[Row]) -> list[Row]:
             return delta
 
 
-@pytest.mark.parametrize("seed", range(250))
-def test_stored_views_equal_the_views_from_scratch(seed: int) -> None:
-    chance = random.Random(seed)
-    plan = compile_text(random_views(chance))
-    for trial in range(3):
-        case = make_case(plan.catalog, plan.tables, chance.choice((0, 3, 8, 14)), 3, seed * 10 + trial)
-        store = Store(plan, {name: list(rows) for name, rows in case.tables.items()})
-        for batch in case.batches:
-            store.apply(batch)
-            for name, expected in store.expected().items():
-                view = plan.view(name)
-                assert view is not None
-                public = tuple(column.name for column in view.columns)
-                assert bag(store.views[name], public) == bag(expected, public), name
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(view_files(), st.sampled_from([0, 3, 8, 14]), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_stored_views_equal_the_views_from_scratch(sql: str, rows: int, batches: int, chance: random.Random) -> None:
+    plan = compiled(sql)
+    case = make_case(plan.catalog, plan.tables, rows, batches, chance)
+    store = Store(plan, {name: list(rows) for name, rows in case.tables.items()})
+    for batch in case.batches:
+        store.apply(batch)
+        for name, expected in store.expected().items():
+            view = plan.view(name)
+            assert view is not None
+            public = tuple(column.name for column in view.columns)
+            assert bag(store.views[name], public) == bag(expected, public), (name, case)
 
 
 def test_a_sum_in_a_new_group_is_null_when_its_only_value_came_and_went() -> None:

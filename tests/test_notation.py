@@ -178,7 +178,7 @@ def consistent(rel: Rel) -> bool:
     return all(relations_of(rel)[print_ref(scan.ref)] == scan.schema for scan in scans(rel))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(plans().filter(consistent))
 def test_round_trip(rel: Rel) -> None:
     printed = print_rel(rel)

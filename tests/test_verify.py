@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,11 @@ import pytest
 from deltafold.compiler.pipeline import compile_file
 from deltafold.randomdata import apply_batch, make_case, respects_keys
 from deltafold.verify import Difference, bag_difference, describe, verify
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parent.parent
+compiled = cache(compile_file)
 VIEW_FILES = [ROOT / "examples" / "retail.sql", ROOT / "tests" / "views" / "everything.sql"]
 
 
@@ -22,7 +27,7 @@ def explained(plan: Any, found: Difference | None) -> str:
 @pytest.mark.parametrize("file", VIEW_FILES, ids=lambda file: file.stem)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_views_equal_recomputation_on_parquet(spark: Any, file: Path, seed: int) -> None:
-    plan = compile_file(file)
+    plan = compiled(file)
     found = verify(spark, plan, "parquet", rows=30, batches=3, seed=seed, progress=lambda _: None)
     assert found is None, explained(plan, found)
 
@@ -33,23 +38,23 @@ def test_views_equal_recomputation_on_parquet(spark: Any, file: Path, seed: int)
 def test_views_equal_recomputation_on_delta(spark: Any, delta_available: bool, file: Path) -> None:
     if not delta_available:
         pytest.skip("the Delta jars cannot be had on this machine")
-    plan = compile_file(file)
+    plan = compiled(file)
     found = verify(spark, plan, "delta", rows=30, batches=2, seed=3, progress=lambda _: None)
     assert found is None, explained(plan, found)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_cases_honour_the_constraints(seed: int) -> None:
-    for file in VIEW_FILES:
-        plan = compile_file(file)
-        case = make_case(plan.catalog, plan.tables, 25, 4, seed)
-        database = {name: list(rows) for name, rows in case.tables.items()}
-        assert respects_keys(plan.catalog, database)
-        for batch in case.batches:
-            after = apply_batch(database, batch)
-            assert after is not None
-            assert respects_keys(plan.catalog, after)
-            database = after
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.large_base_example])
+@given(st.sampled_from(VIEW_FILES), st.integers(0, 25), st.randoms(use_true_random=False))
+def test_random_cases_honour_the_constraints(file: Path, rows: int, chance: random.Random) -> None:
+    plan = compiled(file)
+    case = make_case(plan.catalog, plan.tables, rows, 4, chance)
+    database = {name: list(rows) for name, rows in case.tables.items()}
+    assert respects_keys(plan.catalog, database)
+    for batch in case.batches:
+        after = apply_batch(database, batch)
+        assert after is not None
+        assert respects_keys(plan.catalog, after)
+        database = after
 
 
 def test_bags_are_compared_with_copies_and_tolerance() -> None:
