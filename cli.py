@@ -21,9 +21,11 @@ from rich.status import Status
 
 from .codegen.emit import emit, stale, write
 from .codegen.plan_text import plan_data, plan_text, view_text
-from .compiler import errors
+from .compiler import dialects, errors
+from .compiler.catalog import did_you_mean
 from .compiler.pipeline import compile_file
 from .compiler.plan import Plan
+from .compiler.scalar import DIALECT
 from .compiler.source import CompilerBug, InputError
 from .runner import TINY, CannotRun, load_scripts, local_session
 
@@ -46,6 +48,7 @@ class ExplainFormat(StrEnum):
 
 
 File = Annotated[Path, typer.Argument(help="a view file", show_default=False)]
+Dialect = Annotated[str, typer.Option("--dialect", help="of the view file's SQL; scripts are always Spark's")]
 WarehouseFormat = Annotated[Format, typer.Option("--format", help="how base tables and views are stored")]
 Warehouse = Annotated[str, typer.Option("--warehouse", "-w", help="a directory or URI", show_default=False)]
 BatchId = Annotated[str, typer.Option("--batch", "-b", help="a folder of WAREHOUSE/changes", show_default=False)]
@@ -58,11 +61,12 @@ def compile_(
     output: Annotated[Path, typer.Option("-o", "--output", help="where the scripts go", show_default=False)],
     format: WarehouseFormat = Format.PARQUET,
     check: Annotated[bool, typer.Option("--check", help="write nothing; exit 1 when DIR is stale")] = False,
+    dialect: Dialect = DIALECT,
 ) -> None:
     """Compile view files to PySpark scripts and a plan."""
     stale_found = False
     for file in files:
-        plan = _plan(file)
+        plan = _plan(file, dialect)
         directory = output if len(files) == 1 else output / file.stem
         generated = emit(plan, format)
         if check:
@@ -75,7 +79,8 @@ def compile_(
             written = write(generated, directory)
             print(f"{directory}: {len(plan.views)} views, {len(written)} of {len(generated)} files written")
     if check and stale_found:
-        print(f"to update: deltafold compile {' '.join(map(str, files))} -o {output} --format {format.value}")
+        spoken = "" if dialect == DIALECT else f" --dialect {dialect}"
+        print(f"to update: deltafold compile {' '.join(map(str, files))} -o {output} --format {format.value}{spoken}")
         raise typer.Exit(FINDING)
 
 
@@ -87,9 +92,10 @@ def explain(
     why_not: Annotated[bool, typer.Option("--why-not", help="why cheaper strategies do not fit")] = False,
     props: Annotated[bool, typer.Option("--props", help="keys and nullability")] = False,
     format: ExplainFormat = ExplainFormat.TEXT,
+    dialect: Dialect = DIALECT,
 ) -> None:
     """Print how views are maintained, and why."""
-    plan = _plan(file)
+    plan = _plan(file, dialect)
     chosen = _chosen(plan, views or [])
     if format is ExplainFormat.JSON:
         data = plan_data(plan)
@@ -116,16 +122,17 @@ def diff(
     right: Annotated[Path | None, typer.Argument(help="a compiled directory", show_default=False)] = None,
     git: Annotated[str | None, typer.Option("--git", help="compare FILE with itself at this revision")] = None,
     format: WarehouseFormat = Format.PARQUET,
+    dialect: Dialect = DIALECT,
 ) -> None:
     """Show what a change does to the plan: consequences first, then the text."""
-    new, old = _sides(left, right, git)
+    new, old = _sides(left, right, git, dialect)
     lines = _consequences(old, new)
     text = list(
         difflib.unified_diff(
             old["text"].splitlines(), new["text"].splitlines(), old["label"], new["label"], lineterm=""
         )
     )
-    extra = _file_findings(left, right, format) if right and not left.is_dir() else []
+    extra = _file_findings(left, right, format, dialect) if right and not left.is_dir() else []
     if not lines and not text and not extra:
         print("no difference")
         return
@@ -133,18 +140,19 @@ def diff(
     raise typer.Exit(FINDING)
 
 
-def _sides(left: Path, right: Path | None, git: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sides(left: Path, right: Path | None, git: str | None, dialect: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The new and the old plan."""
     if git is not None:
-        return _side(left), _revision(left, git)
+        return _side(left, dialect), _revision(left, git, dialect)
     if right is None:
         raise CannotRun("diff needs a second directory, or --git REV")
-    return (_side(right), _side(left)) if left.is_dir() else (_side(left), _side(right))
+    new, old = (right, left) if left.is_dir() else (left, right)
+    return _side(new, dialect), _side(old, dialect)
 
 
-def _side(path: Path) -> dict[str, Any]:
+def _side(path: Path, dialect: str) -> dict[str, Any]:
     if not path.is_dir():
-        plan = _plan(path)
+        plan = _plan(path, dialect)
         return {"label": str(path), "text": plan_text(plan), "data": plan_data(plan)}
     try:
         text = (path / "plan.txt").read_text(encoding="utf-8")
@@ -156,7 +164,7 @@ def _side(path: Path) -> dict[str, Any]:
     return {"label": str(path / "plan.txt"), "text": text, "data": data}
 
 
-def _revision(file: Path, revision: str) -> dict[str, Any]:
+def _revision(file: Path, revision: str, dialect: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = file.resolve().parent
         top = subprocess.run(
@@ -171,7 +179,7 @@ def _revision(file: Path, revision: str) -> dict[str, Any]:
         old_file = Path(scratch) / file.resolve().relative_to(top.stdout.strip())
         if not old_file.exists():
             raise CannotRun(f"{file} is not in revision {revision}")
-        plan = compile_file(old_file, shown_as=file.name)
+        plan = compile_file(old_file, shown_as=file.name, dialect=dialect)
         return {"label": f"{file}@{revision}", "text": plan_text(plan), "data": plan_data(plan)}
 
 
@@ -193,8 +201,8 @@ def _consequences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _file_findings(file: Path, directory: Path, format: Format) -> list[str]:
-    plan = _plan(file)
+def _file_findings(file: Path, directory: Path, format: Format, dialect: str) -> list[str]:
+    plan = _plan(file, dialect)
     made = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
     chosen = Format.DELTA if 'FORMAT = "delta"' in _text(directory / "initialize.py") else format
     names = [n for n in stale(emit(plan, chosen), directory) if n not in ("plan.txt", "plan.json") or not made]
@@ -212,12 +220,13 @@ def verify(
     batches: Annotated[int, typer.Option(help="how many random batches", min=0)] = 5,
     seed: Annotated[str, typer.Option(help="a number, or a range such as 1..5")] = "1",
     format: WarehouseFormat = Format.PARQUET,
+    dialect: Dialect = DIALECT,
 ) -> None:
     """Run the generated scripts on random data and compare every view with recomputation."""
     from .verify import describe
     from .verify import verify as run
 
-    plan = _plan(file)
+    plan = _plan(file, dialect)
     seeds = _seeds(seed)
     with progress.status("starting Spark") as status:
         spark = local_session(format, TINY)
@@ -326,9 +335,11 @@ def explain_error(
         print(errors.page(entry), end="")
 
 
-def _plan(file: Path) -> Plan:
+def _plan(file: Path, dialect: str) -> Plan:
+    if dialect not in dialects.NAMES:
+        raise CannotRun(f"there is no dialect {dialect}; {did_you_mean(dialect, dialects.NAMES)}")
     try:
-        plan = compile_file(file)
+        plan = compile_file(file, dialect=dialect)
     except OSError as error:
         raise CannotRun(f"{file} cannot be read: {error.strerror}") from None
     for warning in plan.warnings:

@@ -133,7 +133,9 @@ def write_changes(spark: SparkSession, plan: Plan, batch: Batch, warehouse: Path
 
 
 def author_query(definition: Definition) -> str:
-    """The author's own query, as written: what stands after AS in CREATE VIEW."""
+    """The author's own query, as written: what stands after AS in CREATE VIEW; translated, if not Spark's dialect."""
+    if definition.translated is not None:
+        return definition.translated
     text, depth = definition.span.text, 0
     for token in sqlglot.tokenize(text, dialect="spark"):
         depth += {"(": 1, ")": -1}.get(token.text, 0)

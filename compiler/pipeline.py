@@ -24,20 +24,21 @@ from .decide import plan_view
 from .plan import Definition, Plan, ViewPlan
 from .properties import schema
 from .read import CreateView, ReadFile, place_of, read, read_text, too_deep
+from .scalar import DIALECT
 from .schema import bind_schema
 from .source import Diagnostic, InputError
 from .typing import type_of
 from .wellformed import check
 
 
-def compile_file(path: Path, shown_as: str | None = None) -> Plan:
+def compile_file(path: Path, shown_as: str | None = None, dialect: str = DIALECT) -> Plan:
     """The maintenance plan of a view file."""
-    return _compile(read(path, shown_as), shown_as or path.name)
+    return _compile(read(path, shown_as, dialect), shown_as or path.name)
 
 
-def compile_text(text: str, name: str = "views.sql") -> Plan:
+def compile_text(text: str, name: str = "views.sql", dialect: str = DIALECT) -> Plan:
     """The maintenance plan of a view file that is in memory."""
-    return _compile(read_text(text, name), name)
+    return _compile(read_text(text, name, dialect), name)
 
 
 def _compile(file: ReadFile, source: str) -> Plan:
@@ -59,8 +60,11 @@ def _compile(file: ReadFile, source: str) -> Plan:
         raise InputError(errors)
     for plan in plans:
         _check_steps(plan)
-    definitions = tuple(Definition(v.name, v.span, tuple(c.name for c in v.column_names)) for v in ordered)
-    warnings = tuple(warning for view in bound for warning in _warnings(view))
+    definitions = tuple(
+        Definition(v.name, v.span, tuple(c.name for c in v.column_names), v.translated) for v in ordered
+    )
+    warnings = tuple(file.warnings)
+    warnings += tuple(warning for view in bound for warning in _warnings(view))
     warnings += tuple(warning for view, plan in zip(bound, plans, strict=True) for warning in _recomputed(view, plan))
     return Plan(source, catalog, tuple(plans), definitions, warnings)
 

@@ -95,6 +95,7 @@ class Definition:
     name: str
     span: Span = field(compare=False)
     column_names: tuple[str, ...] = ()
+    translated: str | None = None  # its query as Spark SQL, where the author wrote another dialect
 
 
 @dataclass(frozen=True, slots=True)

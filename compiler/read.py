@@ -1,22 +1,27 @@
 """Stage 1, read: a view file becomes statements, each with its place.
 
 Statements end at a semicolon. Declarations that sqlglot does not know go to `grammar`; CREATE TABLE and CREATE VIEW
-go to sqlglot. INCLUDE brings in another file's statements. Nothing is resolved yet, and every error is collected.
+go to sqlglot, and from another dialect on to Spark's. INCLUDE brings in another file's statements. Nothing is resolved
+yet, and every error is collected.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
 
 from ..grammar.declarations import AlterChanges, Include, Pragma, is_declaration, parse_declaration, parse_pragma
-from .catalog import Dimension, Source
+from . import dialects
+from .catalog import Dimension, Source, did_you_mean
 from .scalar import DIALECT
-from .source import Diagnostic, InputError, SourceFile, Span, read_source
+from .source import Diagnostic, InputError, SourceFile, Span, head_of, read_source
+from .source import place_of as place_of
 
 MOST_DEPTH = 300  # later stages recurse over expressions, several calls a node
 
@@ -25,6 +30,7 @@ MOST_DEPTH = 300  # later stages recurse over expressions, several calls a node
 class CreateTable:
     schema: exp.Schema
     span: Span
+    dialect: str = DIALECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class CreateView:
     pragmas: tuple[Pragma, ...]
     span: Span
     name_span: Span
+    dialect: str = DIALECT
+    translated: str | None = None  # the query as Spark SQL, where the file is in another dialect
 
 
 Statement = CreateTable | CreateView | Dimension | Source | AlterChanges
@@ -47,42 +55,73 @@ class ReadFile:
 
     statements: list[Statement] = field(default_factory=list)
     errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
 
-def read(path: Path, shown_as: str | None = None) -> ReadFile:
+def read(path: Path, shown_as: str | None = None, dialect: str = DIALECT) -> ReadFile:
     """Reads a view file from disk."""
     result = ReadFile()
-    _read_into(result, read_source(path, shown_as), path, (path.resolve(),))
+    _read_into(result, read_source(path, shown_as), dialect, path, (path.resolve(),))
+    _translate(result)
     return result
 
 
-def read_text(text: str, name: str = "views.sql") -> ReadFile:
+def read_text(text: str, name: str = "views.sql", dialect: str = DIALECT) -> ReadFile:
     """Reads a view file that is already in memory; INCLUDE is relative to the working directory."""
     result = ReadFile()
-    _read_into(result, SourceFile(name, text), Path(name), ())
+    _read_into(result, SourceFile(name, text), dialect, Path(name), ())
+    _translate(result)
     return result
 
 
-def _read_into(result: ReadFile, source: SourceFile, path: Path, including: tuple[Path, ...]) -> None:
+def _translate(result: ReadFile) -> None:
+    """Brings the views of other dialects to Spark's; done last, since it asks for the columns of all tables."""
+    foreign = [s for s in result.statements if isinstance(s, CreateView) and s.dialect != DIALECT]
+    if not foreign:
+        return
+    schemas = [statement.schema for statement in result.statements if isinstance(statement, CreateTable)]
+    kinds = dialects.column_kinds(schemas, [view.query for view in foreign])
+    statements, result.statements = result.statements, []
+    for statement in statements:
+        if isinstance(statement, CreateView) and statement.dialect != DIALECT:
+            try:
+                query, text, warnings = dialects.translate(statement.query, statement.dialect, kinds, statement.span)
+            except InputError as error:
+                result.errors.extend(error.diagnostics)
+                continue
+            except RecursionError:
+                result.errors.extend(too_deep(statement.name_span).diagnostics)
+                continue
+            result.warnings.extend(warnings)
+            statement = replace(statement, query=query, translated=text)
+        result.statements.append(statement)
+
+
+def _read_into(result: ReadFile, source: SourceFile, dialect: str, path: Path, including: tuple[Path, ...]) -> None:
     try:
-        pieces = split(source)
+        pieces = split(source) if dialect == DIALECT else split_tokens(source, dialect)
     except InputError as error:
         result.errors.extend(error.diagnostics)
         return
     for leading, span in pieces:
         try:
-            statement = _read_statement(leading, span)
+            statement = _read_statement(leading, span, dialect)
         except InputError as error:
             result.errors.extend(error.diagnostics)
             continue
         if isinstance(statement, Include):
-            _include(result, statement, path, including)
+            _include(result, statement, dialect, path, including)
         else:
             result.statements.append(statement)
 
 
-def _include(result: ReadFile, include: Include, path: Path, including: tuple[Path, ...]) -> None:
+def _include(result: ReadFile, include: Include, dialect: str, path: Path, including: tuple[Path, ...]) -> None:
     target = path.parent / include.path
+    if include.dialect is not None and include.dialect not in dialects.NAMES:
+        message = f"there is no dialect {include.dialect}"
+        remedy = did_you_mean(include.dialect, dialects.NAMES)
+        result.errors.append(Diagnostic("DF0010", message, include.span, remedy))
+        return
     try:
         if target.resolve() in including:
             result.errors.append(
@@ -100,7 +139,7 @@ def _include(result: ReadFile, include: Include, path: Path, including: tuple[Pa
             )
         )
     else:
-        _read_into(result, source, target, (*including, target.resolve()))
+        _read_into(result, source, include.dialect or dialect, target, (*including, target.resolve()))
 
 
 def split(source: SourceFile) -> list[tuple[Span, Span]]:
@@ -132,6 +171,28 @@ def split(source: SourceFile) -> list[tuple[Span, Span]]:
     return pieces
 
 
+def split_tokens(source: SourceFile, dialect: str) -> list[tuple[Span, Span]]:
+    """The same for another dialect, whose quotes and comments its own tokenizer knows."""
+    try:
+        tokens = Dialect.get_or_raise(dialect).tokenize(source.text)
+    except SqlglotError:
+        split(source)  # says where a quote or comment was opened, if it looks like Spark's
+        place = Span(source, len(source.text) - 1, len(source.text))
+        raise InputError([Diagnostic("DF0002", "a string, name or comment is never closed", place)]) from None
+    pieces: list[tuple[Span, Span]] = []
+    leading_start = 0
+    statement: list[Token] = []
+    for token in [*tokens, None]:
+        if token is not None and token.token_type != TokenType.SEMICOLON:
+            statement.append(token)
+            continue
+        if statement:
+            start, end = statement[0].start, statement[-1].end + 1
+            pieces.append((Span(source, leading_start, start), Span(source, start, end)))
+        leading_start, statement = token.end + 1 if token else 0, []
+    return pieces
+
+
 def _closing(source: SourceFile, start: int, mark: str, what: str) -> int:
     end = source.text.find(mark, start + 2)
     if end < 0:
@@ -157,31 +218,33 @@ def _after_quoted(source: SourceFile, start: int) -> int:
     raise InputError([Diagnostic("DF0002", f"a {what} is never closed", place, f"add the closing {quote}")])
 
 
-def _read_statement(leading: Span, span: Span) -> Statement | Include:
+def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Include:
     if is_declaration(span.text):
         return parse_declaration(span)
     pragmas = _pragmas(leading)
     try:
-        parsed = sqlglot.parse_one(span.text, dialect=DIALECT)
+        parsed = sqlglot.parse_one(span.text, dialect=dialect)
     except ParseError as error:
-        raise InputError([_syntax_error(span, error)]) from None
+        raise InputError([_syntax_error(span, error, dialect)]) from None
     except RecursionError:
-        raise too_deep(_head(span)) from None
+        raise too_deep(head_of(span)) from None
     except (SqlglotError, ValueError, IndexError, AttributeError, TypeError, KeyError) as error:
-        raise InputError([Diagnostic("DF0004", f"this is not Spark SQL: {error}", _head(span))]) from None
+        raise InputError([Diagnostic("DF0004", f"this is not {_named(dialect)}: {error}", head_of(span))]) from None
     if _depth(parsed) > MOST_DEPTH:
-        raise too_deep(_head(span))
+        raise too_deep(head_of(span))
     match parsed:
         case exp.Create(kind="TABLE", this=exp.Schema() as schema, expression=None):
-            return CreateTable(schema, span)
+            if dialect != DIALECT and (wrong := dialects.refuse_unbounded(schema, span)):
+                raise InputError(wrong)
+            return CreateTable(schema, span, dialect)
         case exp.Create(kind="VIEW", expression=exp.Query() as query):
-            return _view(parsed, query, pragmas, span)
+            return _view(parsed, query, pragmas, span, dialect)
     raise InputError(
         [
             Diagnostic(
                 "DF0008",
                 f"a view file does not hold this statement: {span.text.split()[0].upper()}",
-                _head(span),
+                head_of(span),
                 "it holds CREATE TABLE, CREATE [MATERIALIZED | TEMPORARY] VIEW … AS SELECT, and declarations",
             )
         ]
@@ -202,7 +265,7 @@ def _depth(root: exp.Expr) -> int:
     return deepest
 
 
-def _view(create: exp.Create, query: exp.Expr, pragmas: tuple[Pragma, ...], span: Span) -> CreateView:
+def _view(create: exp.Create, query: exp.Expr, pragmas: tuple[Pragma, ...], span: Span, dialect: str) -> CreateView:
     target = create.this
     columns: tuple[exp.Identifier, ...] = ()
     if isinstance(target, exp.Schema):
@@ -212,7 +275,7 @@ def _view(create: exp.Create, query: exp.Expr, pragmas: tuple[Pragma, ...], span
     name_span = place_of(target, span)
     if target.args.get("db"):
         raise InputError([Diagnostic("DF0009", "a view's name has one part", name_span, "leave out the database")])
-    return CreateView(target.name, columns, query, temporary, pragmas, span, name_span)
+    return CreateView(target.name, columns, query, temporary, pragmas, span, name_span, dialect)
 
 
 def _pragmas(leading: Span) -> tuple[Pragma, ...]:
@@ -227,15 +290,13 @@ def _pragmas(leading: Span) -> tuple[Pragma, ...]:
     return tuple(found)
 
 
-def _head(span: Span) -> Span:
-    """The first word of a statement."""
-    word = span.text.split(None, 1)[0] if span.text.strip() else " "
-    return Span(span.file, span.start, span.start + len(word))
+def _named(dialect: str) -> str:
+    return "Spark SQL" if dialect == DIALECT else f"SQL of {dialect}"
 
 
-def _syntax_error(span: Span, error: ParseError) -> Diagnostic:
+def _syntax_error(span: Span, error: ParseError, dialect: str) -> Diagnostic:
     if not error.errors:
-        return Diagnostic("DF0004", f"this is not Spark SQL: {error}", _head(span))
+        return Diagnostic("DF0004", f"this is not {_named(dialect)}: {error}", head_of(span))
     first = error.errors[0]
     lines = span.text.split("\n")
     line, column = first.get("line") or 1, first.get("col") or 1
@@ -244,17 +305,3 @@ def _syntax_error(span: Span, error: ParseError) -> Diagnostic:
     start = min(span.start + offset, span.end)
     message = (first.get("description") or str(error)).rstrip(".")
     return Diagnostic("DF0004", f"syntax error: {message}", Span(span.file, start, start + max(1, len(highlight))))
-
-
-def place_of(node: exp.Expr | None, within: Span) -> Span:
-    """Where a node of a statement's AST stands: the text from its first to its last token."""
-    if node is None:
-        return _head(within)
-    starts, ends = [], []
-    for part in node.walk():
-        if "start" in part.meta:
-            starts.append(part.meta["start"])
-            ends.append(part.meta["end"] + 1)
-    if not starts:
-        return _head(within)
-    return Span(within.file, within.start + min(starts), within.start + max(ends))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from sqlglot import exp
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
@@ -131,3 +133,23 @@ def read_source(path: Path, shown_as: str | None = None) -> SourceFile:
                 )
             ]
         ) from None
+
+
+def head_of(span: Span) -> Span:
+    """The first word of a statement."""
+    word = span.text.split(None, 1)[0] if span.text.strip() else " "
+    return Span(span.file, span.start, span.start + len(word))
+
+
+def place_of(node: exp.Expr | None, within: Span) -> Span:
+    """Where a node of a statement's AST stands: the text from its first to its last token."""
+    if node is None:
+        return head_of(within)
+    starts, ends = [], []
+    for part in node.walk():
+        if "start" in part.meta:
+            starts.append(part.meta["start"])
+            ends.append(part.meta["end"] + 1)
+    if not starts:
+        return head_of(within)
+    return Span(within.file, within.start + min(starts), within.start + max(ends))

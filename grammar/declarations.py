@@ -29,9 +29,10 @@ class AlterChanges:
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """INCLUDE 'file.sql'; the path is as written."""
+    """INCLUDE 'file.sql' [DIALECT name]; the path is as written."""
 
     path: str
+    dialect: str | None  # that of the including file, if left out
     span: Span = field(compare=False)
 
 
@@ -76,7 +77,8 @@ def parse_declaration(span: Span) -> Declaration:
             table = _name(_children(statement, "name")[0])
             return AlterChanges(table, Changes(insert_only, tuple(names)), span)
         case _:
-            return Include(_string(_children(statement, "string")[0]), span)
+            dialect = next((_name(tree).lower() for tree in _children(statement, "name")), None)
+            return Include(_string(_children(statement, "string")[0]), dialect, span)
 
 
 def parse_pragma(span: Span) -> Pragma:

@@ -24,7 +24,7 @@ def complaints(text: str, entry: Code, folder: Path) -> tuple[set[str], str]:
     path = folder / "views.sql"
     path.write_bytes(text.replace("…", entry.dots * 400).encode(entry.encoding))
     try:
-        plan = compile_file(path, shown_as="views.sql")
+        plan = compile_file(path, shown_as="views.sql", dialect=entry.dialect)
     except InputError as error:
         return {diagnostic.code for diagnostic in error.diagnostics}, "" if entry.dots else str(error)
     reasons = {refusal.code: f"{refusal.strategy}: {refusal.because}" for v in plan.views for refusal in v.refused}
@@ -98,7 +98,7 @@ def test_explain_error(tmp_path: Path) -> None:
 def test_a_bug_says_that_it_is_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("made by a test")
 
     (tmp_path / "v.sql").write_text("CREATE TABLE t (a INT);", encoding="utf-8")
