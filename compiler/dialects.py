@@ -61,8 +61,7 @@ def translate(query: exp.Expr, dialect: str, kinds: Kinds, span: Span) -> tuple[
         query = query.transform(lambda node: _integer_division(node, kinds))
     if errors:
         raise InputError(errors)
-    text = _generated(query, span)
-    translated = sqlglot.parse_one(text, dialect=DIALECT)
+    translated, text = _in_spark(query, span)
     _carry_places(query, translated)
     if translated.find(exp.ApproxQuantile) and not query.find(exp.ApproxQuantile):
         node = query.find(exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
@@ -72,11 +71,13 @@ def translate(query: exp.Expr, dialect: str, kinds: Kinds, span: Span) -> tuple[
     return translated, text, warnings
 
 
-def _generated(query: exp.Expr, span: Span) -> str:
+def _in_spark(query: exp.Expr, span: Span) -> tuple[exp.Expr, str]:
     try:
-        return query.sql(dialect=DIALECT, unsupported_level=ErrorLevel.RAISE, comments=False)
+        text = query.sql(dialect=DIALECT, unsupported_level=ErrorLevel.RAISE, comments=False)
+        return sqlglot.parse_one(text, dialect=DIALECT), text
     except (SqlglotError, ValueError, IndexError, AttributeError, TypeError, KeyError) as error:
-        message = f"this has no translation to Spark SQL: {error}"
+        because = str(error).split("\n")[0].rstrip(".")
+        message = f"this has no translation to Spark SQL: {because}"
         raise InputError([Diagnostic("DF0701", message, place_of(query, span), "write it in Spark SQL")]) from None
 
 
