@@ -32,8 +32,8 @@ class Include:
     """INCLUDE 'file.sql' [DIALECT name]; the path is as written."""
 
     path: str
-    dialect: str | None  # that of the including file, if left out
     span: Span = field(compare=False)
+    dialect: str | None = None  # that of the including file, if left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def parse_declaration(span: Span) -> Declaration:
             return AlterChanges(table, Changes(insert_only, tuple(names)), span)
         case _:
             dialect = next((_name(tree).lower() for tree in _children(statement, "name")), None)
-            return Include(_string(_children(statement, "string")[0]), dialect, span)
+            return Include(_string(_children(statement, "string")[0]), span, dialect)
 
 
 def parse_pragma(span: Span) -> Pragma:
