@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 from collections.abc import Callable
 from typing import assert_never
 
 from ..compiler import scalar
 from ..compiler.algebra import (
+    Column,
     ExceptAll,
     Expand,
     GPivot,
@@ -37,6 +39,8 @@ from ..compiler.algebra import (
 from ..grammar.notation import arguments_text
 
 WIDTH = 110
+SHORT = 72  # a chain of two calls that is no longer stands on one line
+SHORT_CHAIN = 2
 Lines = list[str]
 ScanText = Callable[[Scan], str]
 
@@ -57,7 +61,10 @@ def identifier(name: str) -> str:
 def expression(rel: Rel, scan: ScanText) -> Lines:
     """The relation as the lines of one Python expression, in parentheses where it needs more than one."""
     lines = _chain(rel, scan)
-    return lines if len(lines) == 1 else ["(", *_indent(lines), ")"]
+    one_line = "".join(lines)
+    if len(lines) == 1 or (len(lines) <= SHORT_CHAIN and len(one_line) <= SHORT and "\n" not in one_line):
+        return [one_line]
+    return ["(", *_indent(lines), ")"]
 
 
 def _chain(rel: Rel, scan: ScanText) -> Lines:
@@ -65,7 +72,7 @@ def _chain(rel: Rel, scan: ScanText) -> Lines:
         case Scan():
             return [scan(rel)]
         case Select(input, condition):
-            return [*_chain(input, scan), f".where({literal(scalar.text(condition))})"]
+            return [*_chain(input, scan), *_wrapped(".where", scalar.text(condition))]
         case Project(input, items):
             return [*_chain(input, scan), *_call(".select" if _only_columns(items) else ".selectExpr", _items(items))]
         case GroupBy(input, keys, measures):
@@ -74,18 +81,18 @@ def _chain(rel: Rel, scan: ScanText) -> Lines:
         case Join(left, right, condition, kind):
             how = [] if kind is JoinKind.INNER else [literal(f"left_{kind}" if kind in ("semi", "anti") else str(kind))]
             if condition == scalar.TRUE and kind is JoinKind.INNER:
-                return [*_chain(left, scan), *_nested(".crossJoin", expression(right, scan), [])]
+                return [*_chain(left, scan), *_nested(".crossJoin", _argument(right, scan), [])]
             on = f"F.expr({literal(scalar.text(condition))})"
-            return [*_chain(left, scan), *_nested(".join", expression(right, scan), [on, *how])]
+            return [*_chain(left, scan), *_nested(".join", _argument(right, scan), [on, *how])]
         case UnionAll(branches):
             lines = _chain(branches[0], scan)
             for branch in branches[1:]:
-                lines += _nested(".unionByName", expression(branch, scan), [])
+                lines += _nested(".unionByName", _argument(branch, scan), [])
             return lines
         case ExceptAll(left, right):
-            return [*_chain(left, scan), *_nested(".exceptAll", expression(right, scan), [])]
+            return [*_chain(left, scan), *_nested(".exceptAll", _argument(right, scan), [])]
         case IntersectAll(left, right):
-            return [*_chain(left, scan), *_nested(".intersectAll", expression(right, scan), [])]
+            return [*_chain(left, scan), *_nested(".intersectAll", _argument(right, scan), [])]
         case Values():
             return _values(rel)
         case Expand(input, projections):
@@ -112,14 +119,18 @@ def _values(rel: Values) -> Lines:
     """Constant rows; without columns, that many rows whose only column nothing reads."""
     if not rel.schema:
         return [f"w.spark.range({len(rel.rows)})"]
-    casts = [f"CAST({{}} AS {column.type.upper()}) AS {scalar.quote(column.name)}" for column in rel.schema]
-    rows = []
-    for row in rel.rows:
-        rows.append(", ".join(cast.format(scalar.text(value)) for cast, value in zip(casts, row, strict=True)))
+    rows = [_constants(rel.schema, [scalar.text(value) for value in row]) for row in rel.rows]
     if not rows:
-        none = ", ".join(cast.format("NULL") for cast in casts)
+        none = _constants(rel.schema, ["NULL"] * len(rel.schema))
         return _call("w.spark.sql", [literal(f"SELECT {none} WHERE FALSE")])
     return _call("w.spark.sql", [literal(f"SELECT {_inline(rows)}")])
+
+
+def _constants(columns: tuple[Column, ...], values: list[str]) -> str:
+    typed = zip(columns, values, strict=True)
+    return ", ".join(
+        f"CAST({value} AS {column.type.upper()}) AS {scalar.quote(column.name)}" for column, value in typed
+    )
 
 
 def _inline(rows: list[str]) -> str:
@@ -157,6 +168,37 @@ def _unpivot(rel: GUnpivot) -> Lines:
 def _sort_key(key: SortKey) -> str:
     order = ("desc" if key.descending else "asc") + ("_nulls_first" if key.nulls_first else "_nulls_last")
     return f"F.expr({literal(scalar.text(key.expression))}).{order}()"
+
+
+def _argument(rel: Rel, scan: ScanText) -> Lines:
+    """The relation as an argument of a call, whose parentheses serve for its own."""
+    lines = expression(rel, scan)
+    return lines if len(lines) == 1 else [line[4:] for line in lines[1:-1]]
+
+
+def _sql(text: str) -> list[str]:
+    """SQL as a Python string; a long one as several that Python joins, broken before AND, OR and WHEN."""
+    if len(text) <= WIDTH - 20:
+        return [literal(text)]
+    pieces, rest = [], text
+    while len(rest) > WIDTH - 20:
+        breaks = [m.start() + 1 for m in _BREAK.finditer(rest, 0, WIDTH - 20)]
+        if not breaks:
+            break
+        pieces.append(rest[: breaks[-1]])
+        rest = rest[breaks[-1] :]
+    return [literal(piece) for piece in (*pieces, rest)]
+
+
+_BREAK = re.compile(r" (?=AND |OR |WHEN |ELSE )")
+
+
+def _wrapped(method: str, text: str, rest: str = "") -> Lines:
+    """A call whose first argument is SQL."""
+    pieces = _sql(text)
+    if len(pieces) == 1:
+        return [f"{method}({pieces[0]}{rest})"]
+    return [f"{method}(", *_indent([*pieces[:-1], f"{pieces[-1]}{rest}"]), ")"]
 
 
 def _only_columns(items: tuple[Item, ...]) -> bool:

@@ -12,11 +12,25 @@ from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.generators.spark import SparkGenerator
 
 from .algebra import col
 
 DIALECT = "spark"
+
+
+class _Printed(Spark):
+    """Spark SQL as it is printed: null-safe equality by its operator, which is shorter than the words."""
+
+    class Generator(SparkGenerator):
+        TRANSFORMS = {  # noqa: RUF012
+            **SparkGenerator.TRANSFORMS,
+            exp.NullSafeEQ: lambda self, e: self.binary(e, "<=>"),
+        }
+
+
 _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _KEYWORDS = frozenset(
     [
@@ -108,7 +122,7 @@ def _unquote_plain(node: exp.Expr) -> exp.Expr:
 
 def text(expression: exp.Expr) -> str:
     """The expression as Spark SQL, on one line."""
-    return expression.transform(_unquote_plain).sql(dialect=DIALECT, comments=False)
+    return expression.transform(_unquote_plain).sql(dialect=_Printed, comments=False)
 
 
 def _bind_names(node: exp.Expr) -> exp.Expr:
