@@ -2,7 +2,7 @@
 
     read      view file            -> statements with places          compiler/read.py, grammar/
     schema    CREATE TABLE, …      -> catalog                          compiler/schema.py
-    bind      CREATE VIEW          -> algebra                          compiler/bind.py
+    bind      CREATE VIEW          -> algebra                          compiler/bind/
     verify    algebra              -> the same, known to be well formed compiler/wellformed.py
     decide    algebra              -> strategy, stored columns, steps  compiler/decide.py
     emit      plan                 -> scripts, plan.txt, plan.json     codegen/
