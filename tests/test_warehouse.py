@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,23 +112,33 @@ class House:
         assert self.rows("bag") == Counter((row[0], row[1]) for row in expected if row[1] > 1)
 
 
+@pytest.fixture(scope="module")
+def initialized(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A warehouse of each format, initialized once and copied for every test."""
+
+    @cache
+    def made(format: str) -> Path:
+        house = House(spark, tmp_path_factory.mktemp(format) / "w h", format)
+        house.write_base(START)
+        house.initialize()
+        return house.path
+
+    return made
+
+
 @pytest.fixture(params=FORMATS)
-def house(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> House:
+def house(
+    request: pytest.FixtureRequest, spark: SparkSession, initialized: Callable[[str], Path], tmp_path: Path
+) -> House:
     if request.param == "delta" and not request.getfixturevalue("delta_available"):
         pytest.skip("no Delta jars")
-    made = House(spark, tmp_path / "w h", request.param)
-    made.write_base(START)
-    made.initialize()
-    return made
+    return House(spark, Path(shutil.copytree(initialized(request.param), tmp_path / "w h")), request.param)
 
 
 @pytest.fixture
-def plain(spark: SparkSession, tmp_path: Path) -> House:
+def plain(spark: SparkSession, initialized: Callable[[str], Path], tmp_path: Path) -> House:
     """A warehouse in Parquet, initialized."""
-    made = House(spark, tmp_path / "w", "parquet")
-    made.write_base(START)
-    made.initialize()
-    return made
+    return House(spark, Path(shutil.copytree(initialized("parquet"), tmp_path / "w")), "parquet")
 
 
 MIXED = [
@@ -155,6 +168,54 @@ def test_every_command_twice(house: House) -> None:
     house.initialize()
     house.require(AFTER)
     assert house.refresh("b 1")["already_applied"]
+
+
+def rows_of(frame: DataFrame) -> Counter[Any]:
+    return Counter(map(tuple, frame.collect()))
+
+
+@pytest.mark.parametrize("rows", [MIXED, [row for row in MIXED if row[3] == "insert"]], ids=["mixed", "inserts"])
+def test_tables_and_views_after_a_batch(house: House, rows: list[tuple[Any, ...]]) -> None:
+    house.batch("b", rows)
+    job = w.Propagation(house.spark, house.root, "b", house.format, PLAN)
+    job.check("pos", [])
+    expected = Counter(AFTER if rows is MIXED else [*START, *(row[:3] for row in rows)])
+    assert rows_of(job.new("pos")) == expected
+    changes = job.changes("pos").where("qty > 1").select("city", "qty", "__sign")
+    assert rows_of(job.new_view("bag", changes)) == Counter(row[:2] for row in expected.elements() if row[1] > 1)
+    unknown = w.Propagation(house.spark, house.root, "b", house.format, PLAN)  # nobody counted its deletes
+    assert rows_of(unknown.new("pos")) == expected
+
+
+def test_a_table_with_a_key_after_a_batch(house: House) -> None:
+    """An update in place, a row that comes and goes at once, a key that is deleted and used again."""
+    house.batch("a", [("x", 1, "p", "delete")] * 2)
+    house.run("a")
+    changed = [("y", 2, "q", "delete"), ("y", 2, "r", "insert"), ("z", 9, "z", "insert"), ("z", 9, "z", "delete")]
+    house.batch("b", [*changed, ("n", 4, None, "insert")])
+    job = w.Propagation(house.spark, house.root, "b", house.format, PLAN)
+    job.check("pos", ["qty"])
+    expected = Counter([("y", 2, "r"), (None, 3, None), ("n", 4, None)])
+    assert rows_of(job.new("pos", key=["qty"])) == rows_of(job.new("pos")) == expected
+
+
+def test_a_view_computed_anew(house: House) -> None:
+    """The strategy `recompute`: the delta is the whole new view, and takes the place of the stored one."""
+    for batch, rows in (("b", MIXED), ("c", [(*row, "delete") for row in AFTER])):
+        house.batch(batch, rows)
+        job = w.Propagation(house.spark, house.root, batch, house.format, PLAN)
+        job.check("pos", [])
+        job.write_delta("by_city", by_city(job.new("pos")))
+        job.write_delta("total", job.new("pos").selectExpr("count(1) AS __n", "coalesce(sum(qty), 0) AS total"))
+        job.write_delta("bag", job.new("pos").where("qty > 1").select("city", "qty"))
+        job.done()
+        refresh = w.Refresh(house.spark, house.root, batch, house.format, PLAN)
+        for view in PLAN:
+            refresh.replace(view, refresh.delta(view))
+        refresh.apply_changes("pos")
+        report = refresh.commit()
+        house.require(AFTER if batch == "b" else [])
+        assert report["views"]["by_city"] == {"written": 4 if batch == "b" else 0}
 
 
 def test_groups_die_and_the_only_row_does_not(house: House) -> None:

@@ -42,6 +42,22 @@ def expanded(counted: DataFrame, columns: list[str], name: str) -> DataFrame:
     return counted.select(*(column(one) for one in columns), each).drop(COPIES)
 
 
+def after(old: DataFrame, net: DataFrame, columns: list[str], name: str) -> DataFrame:
+    """The bag of `old` with the changes of `net`: every row as often as it is left."""
+    gone = net.where(column(COPIES) < 0)
+    rest = old.alias("old").join(gone.alias("gone"), same_row(columns, "old", "gone"), "left_anti")
+    again = expanded(touched(old, net, columns), columns, name)
+    return rest.select(*(column(one) for one in columns)).unionAll(again)
+
+
+def after_by_key(old: DataFrame, net: DataFrame, columns: list[str], key: list[str]) -> DataFrame:
+    """As `after`, for a bag in which no two rows agree on the key."""
+    gone = net.where(column(COPIES) < 0)
+    rest = old.alias("old").join(gone.alias("gone"), same_row(key, "old", "gone"), "left_anti")
+    names = [column(one) for one in columns]
+    return rest.select(*names).unionAll(net.where(column(COPIES) > 0).select(*names))
+
+
 def with_changes(old: DataFrame, changes: DataFrame) -> DataFrame:
     """A relation after the batch, signed: its old rows and its changes, whose signs add up."""
     return old.withColumn(SIGN, F.lit(1)).unionByName(changes)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from .bags import after, after_by_key, net_of
 from .changes import changes_format, read_changes
 from .errors import BatchRefused, WarehouseError
 from .names import CHANGE_TYPE, SIGN, column, folder
@@ -33,6 +34,7 @@ class Job:
         self.is_applied = self.batch in self.state["batches"]
         self._changes: dict[str, DataFrame | None] = {}
         self._deltas: dict[str, dict[str, Any]] = {}
+        self._deletes: dict[str, int] = {}  # of each table whose changes were counted
         if not self.is_applied:
             require_plan(self.state, plan, format)
             if not self.files.exists(self._changes_folder()):
@@ -64,6 +66,26 @@ class Job:
         kind = column(present[CHANGE_TYPE])
         sign = F.when(kind.isin("insert", "update_postimage"), 1).when(kind.isin("delete", "update_preimage"), -1)
         return raw.select(*columns, sign.alias(SIGN), kind.alias(CHANGE_TYPE)).drop(CHANGE_TYPE)
+
+    def new(self, table: str, key: list[str] | None = None) -> DataFrame:
+        """A base table after the batch; by a key of columns that are never NULL, where one is declared."""
+        old = self.old(table)
+        if not self._has_changes(table):
+            return old
+        changes = self.changes(table)
+        if self._deletes.get(table) == 0:
+            return old.unionAll(changes.drop(SIGN))
+        net = net_of(changes, old.columns)
+        return after_by_key(old, net, old.columns, key) if key else after(old, net, old.columns, table)
+
+    def new_view(self, view: str, changes: DataFrame) -> DataFrame:
+        """A view after the batch, without its hidden columns, from its signed changes."""
+        stored = self.stored(view)
+        names = [name for name in stored.columns if not name.startswith("__")]
+        old = stored.select(*(column(name) for name in names))
+        types = {field.name: field.dataType for field in old.schema}
+        typed = changes.select(*(column(name).cast(types[name]).alias(name) for name in names), column(SIGN))
+        return after(old, net_of(typed, names), names, view)
 
     def delta(self, view: str) -> DataFrame:
         """The delta of a view, as it was written."""

@@ -39,6 +39,7 @@ class Propagation(Job):
         ).collect()[0]
         if counts["bad"]:
             self._refuse(table, problem.where("problem IS NOT NULL"), counts["bad"])
+        self._deletes[table] = counts["deletes"]
         if counts["deletes"]:
             self._check_deletes(table, changes)
 

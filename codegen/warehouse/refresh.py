@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from .bags import COPIES, expanded, net_of, same_row, touched
+from .bags import COPIES, after, expanded, net_of, touched
 from .batch import Job
 from .errors import WarehouseError, refusals
 from .merge import Merge
@@ -144,10 +144,7 @@ class Refresh(Job):
             self._replace_rows(kind, name, net, columns)
         else:
             old = self.storage.read(kind, name, pointer)
-            gone = net.where(column(COPIES) < 0)
-            rest = old.alias("old").join(gone.alias("gone"), same_row(columns, "old", "gone"), "left_anti")
-            again = expanded(touched(old, net, columns), columns, name)
-            self._write(kind, name, rest.select(*(column(one) for one in columns)).unionAll(again), "overwrite")
+            self._write(kind, name, after(old, net, columns, name), "overwrite")
 
     def _plus_minus(self, signed: DataFrame) -> tuple[int, int]:
         """How many rows come and how many go."""
