@@ -143,7 +143,7 @@ def _insert_only(rel: Rel, catalog: Catalog) -> bool:
 
 def _is_summary(grouped: GroupBy) -> bool:
     """Whether every aggregate has maintainable parts and the rows below have a delta."""
-    known = all(m.function in FUNCTIONS and not m.distinct and len(m.arguments) <= 1 for m in grouped.measures)
+    known = all(FUNCTIONS[m.function].parts and not m.distinct and len(m.arguments) <= 1 for m in grouped.measures)
     return known and is_linear(grouped.input)
 
 

@@ -13,6 +13,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from . import scalar
+from .aggregates import aggregate_type
 from .algebra import (
     Cell,
     Column,
@@ -35,7 +36,8 @@ from .algebra import (
     Window,
 )
 from .catalog import Catalog
-from .typing import aggregate_type, common_type, type_of, window_type
+from .types import common_type
+from .typing import type_of, window_type
 
 Key = frozenset[str]
 
@@ -61,8 +63,7 @@ def schema(rel: Rel) -> tuple[Column, ...]:
             by_name = {column.name: column for column in schema(input)}
             made = [by_name[name] for name in grouped]
             for measure in measures:
-                argument = None if measure.argument is None else type_of(measure.argument, by_name)
-                kind_of = aggregate_type(measure.function, argument)
+                kind_of = aggregate_type(measure.function, *(type_of(a, by_name) for a in measure.arguments))
                 made.append(Column(measure.name, kind_of.type, kind_of.nullable))
             return tuple(made)
         case GPivot(input, _, cells):

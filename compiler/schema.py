@@ -11,7 +11,7 @@ from .algebra import Column
 from .catalog import Catalog, Changes, Dimension, ForeignKey, Source, Table, find_name
 from .read import CreateTable, CreateView, Statement, place_of
 from .source import Diagnostic, Span
-from .typing import type_name
+from .types import type_name
 
 
 def bind_schema(statements: list[Statement]) -> tuple[Catalog, list[Diagnostic]]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from . import scalar
-from .aggregates import FUNCTIONS, PartFunction
+from .aggregates import FUNCTIONS, PartFunction, aggregate_type
 from .algebra import (
     SIGN,
     Column,
@@ -45,7 +45,8 @@ from .algebra import (
 from .deltas import change, signed
 from .plan import Assignment, Merge, Step
 from .properties import schema
-from .typing import ScalarType, aggregate_type, type_of
+from .types import ScalarType
+from .typing import type_of
 
 
 @dataclass(frozen=True, slots=True)

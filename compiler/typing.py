@@ -20,7 +20,6 @@ A division, and a cast that may fail, count as nullable, as in Spark, though ANS
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,14 +27,24 @@ from enum import Enum
 
 from sqlglot import exp
 
+from .aggregates import aggregate_type, call_of
 from .algebra import Column
-from .scalar import DIALECT, text
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarType:
-    type: str
-    nullable: bool
+from .scalar import text
+from .types import (
+    DATETIME_ORDER,
+    DECIMAL,
+    MIN_ADJUSTED_SCALE,
+    ScalarType,
+    adjusted,
+    common_type,
+    decimal,
+    decimal_of,
+    is_decimal,
+    is_integral,
+    is_numeric,
+    type_name,
+    wider_decimal,
+)
 
 
 class UnknownType(Exception):
@@ -54,112 +63,6 @@ class NotDeterministic(Exception):
         self.node = node
         self.message = message
         super().__init__(message)
-
-
-MAX_PRECISION = 38
-_MIN_ADJUSTED_SCALE = 6
-_INTEGRAL_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-_NUMERIC_ORDER = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
-_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)\Z")
-_DATETIME_ORDER = ("date", "timestamp_ntz", "timestamp")
-_SPARK_NAMES = {
-    "integer": "int",
-    "long": "bigint",
-    "short": "smallint",
-    "byte": "tinyint",
-    "real": "float",
-    "text": "string",
-    "timestamp_ltz": "timestamp",
-    "null": "void",
-}
-
-
-def decimal_of(type_: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type, or of the decimal that an integer type fits in; otherwise None."""
-    if match := _DECIMAL.match(type_):
-        return int(match[1]), int(match[2])
-    digits = _INTEGRAL_DIGITS.get(type_)
-    return (digits, 0) if digits else None
-
-
-def is_integral(type_: str) -> bool:
-    return type_ in _INTEGRAL_DIGITS
-
-
-def is_decimal(type_: str) -> bool:
-    return type_.startswith("decimal(")
-
-
-def is_numeric(type_: str) -> bool:
-    return _family(type_) in _NUMERIC_ORDER
-
-
-def _family(type_: str) -> str:
-    return type_.partition("(")[0]
-
-
-def _decimal(precision: int, scale: int) -> str:
-    """A decimal cut at 38 digits and a scale of 38."""
-    return f"decimal({min(precision, MAX_PRECISION)},{min(scale, MAX_PRECISION)})"
-
-
-def _adjusted(precision: int, scale: int) -> str:
-    """A decimal result of arithmetic: past 38 digits the fraction gives way, down to six digits."""
-    if precision <= MAX_PRECISION:
-        return f"decimal({precision},{scale})"
-    kept = max(MAX_PRECISION - (precision - scale), min(scale, _MIN_ADJUSTED_SCALE))
-    return f"decimal({MAX_PRECISION},{kept})"
-
-
-def _wider_decimal(left: tuple[int, int], right: tuple[int, int]) -> str:
-    """The decimal that holds both; past 38 digits the integral part is kept."""
-    scale = max(left[1], right[1])
-    integral = max(left[0] - left[1], right[0] - right[1])
-    if integral + scale <= MAX_PRECISION:
-        return f"decimal({integral + scale},{scale})"
-    return f"decimal({MAX_PRECISION},{max(0, MAX_PRECISION - integral)})"
-
-
-def type_name(data_type: exp.DataType) -> str:
-    """Spark's name of a type as sqlglot parses it. CHAR and VARCHAR are strings to an expression."""
-    name = data_type.sql(dialect=DIALECT).lower()
-    name = re.sub(r"\s*([(),<>:])\s*", r"\1", name)
-    family = _family(name)
-    if family in ("varchar", "char"):
-        return "string"
-    if family in ("decimal", "dec", "numeric"):
-        given = re.findall(r"\d+", name)
-        precision = given[0] if given else "10"
-        return f"decimal({precision},{given[1] if len(given) > 1 else '0'})"
-    return _SPARK_NAMES.get(name, name)
-
-
-def common_type(left: str, right: str) -> str | None:
-    """The type in which values of both are compared or chosen among; None where Spark has none."""
-    if left == right or right == "void":
-        return left
-    if left == "void":
-        return right
-    if is_numeric(left) and is_numeric(right):
-        return _common_numeric(left, right)
-    if left in _DATETIME_ORDER and right in _DATETIME_ORDER:
-        return max(left, right, key=_DATETIME_ORDER.index)
-    for string, other in ((left, right), (right, left)):
-        if string == "string":
-            if is_integral(other):
-                return "bigint"
-            return "double" if is_numeric(other) else other
-    return None
-
-
-def _common_numeric(left: str, right: str) -> str:
-    if is_integral(left) and is_integral(right):
-        return max(left, right, key=_NUMERIC_ORDER.index)
-    if is_decimal(left) or is_decimal(right):
-        exact_left, exact_right = decimal_of(left), decimal_of(right)
-        if exact_left and exact_right:
-            return _wider_decimal(exact_left, exact_right)
-    return "double"
 
 
 class Nulls(Enum):
@@ -219,14 +122,14 @@ def _whole(node: exp.Expr, arguments: Sequence[ScalarType]) -> str:
     """FLOOR and CEIL."""
     if node.args.get("decimals") is not None:
         raise UnknownType(node, f"{text(node)}: FLOOR and CEIL to a number of digits are not supported")
-    if match := _DECIMAL.match(arguments[0].type):
+    if match := DECIMAL.match(arguments[0].type):
         precision, scale = int(match[1]), int(match[2])
-        return arguments[0].type if scale == 0 else _decimal(precision - scale + 1, 0)
+        return arguments[0].type if scale == 0 else decimal(precision - scale + 1, 0)
     return "bigint"
 
 
 def _rounded(node: exp.Expr, arguments: Sequence[ScalarType]) -> str:
-    match = _DECIMAL.match(arguments[0].type)
+    match = DECIMAL.match(arguments[0].type)
     if not match:
         return _first_number(node, arguments)
     precision, scale = int(match[1]), int(match[2])
@@ -235,8 +138,8 @@ def _rounded(node: exp.Expr, arguments: Sequence[ScalarType]) -> str:
         raise UnknownType(node, f"{text(node)}: the number of digits must be an integer literal")
     integral = precision - scale + 1
     if digits < 0:
-        return _decimal(max(integral, -digits + 1), 0)
-    return _decimal(integral + min(scale, digits), min(scale, digits))
+        return decimal(max(integral, -digits + 1), 0)
+    return decimal(integral + min(scale, digits), min(scale, digits))
 
 
 def _concatenated(node: exp.Expr, arguments: Sequence[ScalarType]) -> str:
@@ -546,10 +449,10 @@ def _fits(from_: str, to: str) -> bool:
         return to == "binary"
     if is_decimal(to):
         exact, wanted = decimal_of(from_), decimal_of(to)
-        return exact is not None and wanted is not None and _wider_decimal(exact, wanted) == to
+        return exact is not None and wanted is not None and wider_decimal(exact, wanted) == to
     if is_numeric(from_) and is_numeric(to):
         return to in ("float", "double") or common_type(from_, to) == to
-    return from_ in _DATETIME_ORDER and to in _DATETIME_ORDER
+    return from_ in DATETIME_ORDER and to in DATETIME_ORDER
 
 
 def _arithmetic(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
@@ -624,13 +527,13 @@ def _decimal_arithmetic(left: tuple[int, int], right: tuple[int, int], operator:
     scale = max(s1, s2)
     match operator:
         case "*":
-            return _adjusted(p1 + p2 + 1, s1 + s2)
+            return adjusted(p1 + p2 + 1, s1 + s2)
         case "/":
-            scale = max(_MIN_ADJUSTED_SCALE, s1 + p2 + 1)
-            return _adjusted(p1 - s1 + s2 + scale, scale)
+            scale = max(MIN_ADJUSTED_SCALE, s1 + p2 + 1)
+            return adjusted(p1 - s1 + s2 + scale, scale)
         case "%":
-            return _adjusted(min(p1 - s1, p2 - s2) + scale, scale)
-    return _adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
+            return adjusted(min(p1 - s1, p2 - s2) + scale, scale)
+    return adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
 def _choice(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
@@ -676,31 +579,6 @@ def window_type(call: exp.Window, columns: Mapping[str, Column]) -> ScalarType:
         return ScalarType(_RANKS[name], False)
     if isinstance(function, exp.Lag | exp.Lead | exp.FirstValue | exp.LastValue | exp.NthValue | exp.First | exp.Last):
         return ScalarType(type_of(function.this, columns).type, True)
-    if isinstance(function, exp.AggFunc):
-        argument = function.this
-        if argument is None or isinstance(argument, exp.Star):
-            return aggregate_type(name, None)
-        return aggregate_type(name, type_of(argument, columns))
+    if (aggregate := call_of(function)) is not None:
+        return aggregate_type(aggregate.function, *(type_of(argument, columns) for argument in aggregate.arguments))
     raise UnknownType(call, f"the type of {text(call)} is not known")
-
-
-def aggregate_type(function: str, argument: ScalarType | None) -> ScalarType:
-    """The type of an aggregate over arguments of a type; COUNT alone is never NULL."""
-    if function == "count":
-        return ScalarType("bigint", False)
-    if argument is None:
-        raise ValueError(f"{function} needs an argument")
-    decimal = _DECIMAL.match(argument.type)
-    precision, scale = (int(decimal[1]), int(decimal[2])) if decimal else (0, 0)
-    match function:
-        case "min" | "max":
-            return ScalarType(argument.type, True)
-        case "sum" if decimal:
-            return ScalarType(_decimal(precision + 10, scale), True)
-        case "sum":
-            return ScalarType("bigint" if is_integral(argument.type) else "double", True)
-        case "avg" if decimal:
-            return ScalarType(_decimal(precision + 4, scale + 4), True)
-        case "avg":
-            return ScalarType("double", True)
-    raise ValueError(f"no aggregate is called {function}")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from deltafold.compiler.algebra import Column
 from deltafold.compiler.scalar import canonical, parse, text
-from deltafold.compiler.typing import NotDeterministic, ScalarType, UnknownType, aggregate_type, type_name, type_of
+from deltafold.compiler.types import type_name
+from deltafold.compiler.typing import NotDeterministic, UnknownType, type_of
 from sqlglot import exp
 
 COLUMNS = {
@@ -101,15 +102,6 @@ def test_type_is_what_spark_derives(sql: str, table: Any) -> None:
     ours = type_of(expression, COLUMNS)
     assert ours.type == field.dataType.simpleString()
     assert ours.nullable or not field.nullable or sql in SURER_THAN_SPARK
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("function", ["count", "sum", "min", "max", "avg"])
-@pytest.mark.parametrize("column", ["ti", "i", "l", "f", "g", "d10", "d38", "d20"])
-def test_aggregate_type_is_what_spark_derives(function: str, column: str, table: Any) -> None:
-    [field] = table.selectExpr(f"{function}({column})").schema
-    argument = ScalarType(COLUMNS[column].type, COLUMNS[column].nullable)
-    assert aggregate_type(function, argument) == ScalarType(field.dataType.simpleString(), field.nullable)
 
 
 @pytest.mark.parametrize(
