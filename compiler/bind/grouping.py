@@ -128,8 +128,8 @@ def _aggregate_call(binder: Binder, call: exp.Expr) -> tuple[str, exp.Expr | Non
     if isinstance(call, exp.Filter):
         raise binder.unsupported("FILTER", call, "aggregate a CASE expression: SUM(CASE WHEN … THEN … END)")
     function = function_of(call)
-    if function is None:
-        known = ", ".join(name.upper() for name in FUNCTIONS)
+    if function is None or not FUNCTIONS[function].parts:
+        known = ", ".join(name.upper() for name, facts in FUNCTIONS.items() if facts.parts)
         raise binder.unsupported(f"the aggregate {call.sql(dialect='spark').split('(')[0]}", call, f"known: {known}")
     argument = call.this
     if isinstance(argument, exp.Distinct):
