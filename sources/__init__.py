@@ -1,0 +1,1 @@
+"""Maintains the cores of views over sources that change on their own."""
