@@ -46,7 +46,7 @@ def _compile(file: ReadFile, source: str) -> Plan:
     catalog, schema_errors = bind_schema(file.statements)
     bound, ordered, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
     errors += schema_errors + view_errors
-    bound = tuple(replace(view, rel=normalise(view.rel)[0]) for view in bound)
+    bound = tuple(replace(view, rel=normalise(view.rel, catalog).rel) for view in bound)
     read_names = {name for view in bound for name in _reads(view)}
     plans: list[ViewPlan] = []
     for view in bound:

@@ -1,0 +1,35 @@
+"""Each rule's own example runs: its Before becomes its After, and both give the same rows on random data."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from check_rules import check_rule, check_views
+from deltafold.grammar.notation import print_rel
+from deltafold.rewrites.engine import Refused, Rule
+from deltafold.rewrites.facts import Facts
+from rule_cases import CATALOG, differ, example, plan, random_database, rules
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.__name__)
+def test_the_example_of_a_rule_runs(rule: Rule) -> None:
+    before, after = map(plan, example(rule))
+    found = rule(before, Facts(CATALOG))
+    assert found is not None and not isinstance(found, Refused), found
+    assert print_rel(found) == print_rel(after)
+    chance = random.Random(rule.__name__)
+    for _ in range(40):
+        database = random_database(chance, before)
+        assert differ(before, after, database) is None, database
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.__name__)
+def test_a_rule_keeps_the_rows_of_random_plans(rule: Rule) -> None:
+    tally = check_rule(rule, cases=12, seed=7)
+    assert tally.fired == 12, f"it fired {tally.fired} times in {tally.tried} plans"
+
+
+def test_the_whole_rewriter_keeps_the_rows_of_random_views() -> None:
+    tally = check_views(80, seed=7)
+    assert tally.fired > 40
