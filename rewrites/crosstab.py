@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..compiler import scalar
-from ..compiler.aggregates import FUNCTIONS
 from ..compiler.algebra import Cell, GPivot, GroupBy, Item, Measure, Rel, Select, col
-from ..compiler.typing import is_integral, type_of
+from ..compiler.types import is_integral
+from ..compiler.typing import type_of
+from .aggregation import leaves_out_nulls, null_on_empty, or_zero, zero_on_empty
 from .engine import Outcome, Refused
 from .facts import Facts
 from .nulls import always_true, never_true
@@ -46,9 +47,8 @@ def recognise_crosstab(rel: Rel, facts: Facts) -> Outcome:
     1. every aggregate is of this form, by the same columns,
     2. which are not grouped by,
     3. and are compared with values of their own type,
-    4. each aggregate is known to leave out NULLs,
+    4. each aggregate is known to leave out NULLs, and is NULL or 0 of no rows (0 is put back above),
     5. with ELSE 0: it is a sum of what is never NULL, in groups that have a row.
-    An aggregate that is not NULL on no rows (COUNT is 0) gets that value above, as does a sum with ELSE 0.
     """
     match rel:
         case GroupBy(input=input, keys=keys, measures=measures) if any(_spread(m) for m in measures):
@@ -66,8 +66,10 @@ def recognise_crosstab(rel: Rel, facts: Facts) -> Outcome:
                 values = tuple(one.values[one.by.index(name)] for name in by)
                 if not all(_comparable(types[b].type, v) for b, v in zip(by, values, strict=True)):
                     return Refused(f"{one.measure.name}: a column is compared with a value of another type")
-                if one.measure.function not in FUNCTIONS:
-                    return Refused(f"{one.measure.name}: nothing is known of NULLs in {one.measure.function}")
+                if not leaves_out_nulls(one.measure):
+                    return Refused(f"{one.measure.function} is not known to leave out NULLs")
+                if not (null_on_empty(one.measure) or zero_on_empty(one.measure)):
+                    return Refused(f"{one.measure.function} of no rows is neither NULL nor 0")
                 if one.or_zero and not _sum_of_something(one, bool(keys), type_of(one.argument, types).nullable):
                     return Refused(f"{one.measure.name}: its ELSE 0 tells rows of other values from NULLs")
                 made = Measure("", one.measure.function, (one.argument,), one.measure.distinct)
@@ -76,10 +78,8 @@ def recognise_crosstab(rel: Rel, facts: Facts) -> Outcome:
                     inner[made] = fresh(f"{made.function}_{hint}", {*keys, *by, *inner.values()})
                 place = Cell("", inner[made], values)
                 cells.setdefault(place, fresh(one.measure.name, {*keys, *cells.values()}))
-                cell: exp.Expr = col(cells[place])
-                if one.or_zero or not FUNCTIONS[made.function].null_on_empty:
-                    cell = exp.Coalesce(this=cell, expressions=[exp.Literal.number(0)])
-                above.append(Item(one.measure.name, cell))
+                plain = null_on_empty(one.measure) and not one.or_zero
+                above.append(Item(one.measure.name, col(cells[place]) if plain else or_zero(cells[place])))
             lower = tuple(Measure(name, m.function, m.arguments, m.distinct) for m, name in inner.items())
             spread_cells = tuple(Cell(name, place.measure, place.values) for place, name in cells.items())
             return over(GPivot(GroupBy(input, (*keys, *by), lower), by, spread_cells), (), tuple(above))

@@ -13,8 +13,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..compiler import scalar
-from ..compiler.aggregates import FUNCTIONS
 from ..compiler.algebra import Cell, GPivot, GroupBy, Item, Join, JoinKind, Measure, Project, Rel, Select, col
+from .aggregation import leaves_out_nulls, null_on_empty, or_zero, zero_on_empty
 from .engine import Outcome, Refused
 from .facts import Facts
 from .nulls import always_null
@@ -220,8 +220,8 @@ def pull_gpivot_through_groupby(rel: Rel, facts: Facts) -> Outcome:
     Sound because a cell holds one row's measure, or NULL, which the aggregate leaves out. Provided it
     1. groups by carried columns only,          2. has one argument, that reads cells of one value list,
     3. which is NULL where all its cells are,   4. is known to leave out NULLs,
-    5. has no condition on cells below it.
-    An aggregate that is not NULL on no rows (COUNT is 0) gets that value above. COUNT(*) counts keys, not rows.
+    5. is NULL or 0 of no rows (0, that of a count, is put back above), 6. has no condition on cells below it,
+    7. is there at all. COUNT(*) counts keys, not rows.
     [gpivot-2005, eq. 8]
     """
     match rel:
@@ -240,8 +240,10 @@ def pull_gpivot_through_groupby(rel: Rel, facts: Facts) -> Outcome:
             for measure in measures:
                 if len(measure.arguments) != 1:
                     return Refused(f"{measure.name} counts the rows of the pivot, which are keys, not rows below it")
-                if measure.function not in FUNCTIONS:
-                    return Refused(f"{measure.name}: nothing is known of NULLs in {measure.function}")
+                if not leaves_out_nulls(measure):
+                    return Refused(f"{measure.function} is not known to leave out NULLs")
+                if not (null_on_empty(measure) or zero_on_empty(measure)):
+                    return Refused(f"{measure.function} of no rows is neither NULL nor 0")
                 argument = scalar.canonical(scalar.substitute(measure.arguments[0], visible))
                 read = [by_name[name] for name in sorted(scalar.columns_of(argument)) if name in by_name]
                 if len({cell.values for cell in read}) != 1:
@@ -256,7 +258,7 @@ def pull_gpivot_through_groupby(rel: Rel, facts: Facts) -> Outcome:
                 place = Cell("", inner[made], read[0].values)
                 if place not in cells:
                     cells[place] = fresh(measure.name, {*carried, *cells.values()})
-                above.append(Item(measure.name, _when_empty(measure, cells[place])))
+                above.append(Item(measure.name, col(cells[place]) if null_on_empty(measure) else or_zero(cells[place])))
             lower_measures = tuple(Measure(name, m.function, m.arguments, m.distinct) for m, name in inner.items())
             lower_keys = tuple(dict.fromkeys(name for name in (*grouped, *pivot.by) if name is not None))
             below_it = GroupBy(pivot.input, lower_keys, lower_measures)
@@ -265,10 +267,3 @@ def pull_gpivot_through_groupby(rel: Rel, facts: Facts) -> Outcome:
                 return Refused("it aggregates nothing: what remains is not a pivot")
             return over(GPivot(below_it, pivot.by, made_cells), (), tuple(above))
     return None
-
-
-def _when_empty(measure: Measure, cell: str) -> exp.Expr:
-    """The cell, or the value of the aggregate over no rows."""
-    if FUNCTIONS[measure.function].null_on_empty:
-        return col(cell)
-    return exp.Coalesce(this=col(cell), expressions=[exp.Literal.number(0)])
