@@ -75,6 +75,9 @@ def _chain(rel: Rel, scan: ScanText) -> Lines:
             return [*_chain(input, scan), *_wrapped(".where", scalar.text(condition))]
         case Project(input, items):
             return [*_chain(input, scan), *_call(".select" if _only_columns(items) else ".selectExpr", _items(items))]
+        case GroupBy(input, keys, ()) if keys:
+            chosen = [] if keys == input.names else _call(".select", [_column(key) for key in keys])
+            return [*_chain(input, scan), *chosen, ".distinct()"]
         case GroupBy(input, keys, measures):
             grouped = [f".groupBy({', '.join(_column(key) for key in keys)})"]
             return [*_chain(input, scan), *grouped, *_call(".agg", [_measure(m) for m in measures])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ..compiler import scalar
-from ..compiler.algebra import Scan, State
+from ..compiler.algebra import Ref, Scan, State, scans
 from ..compiler.plan import ApplyBag, Merge, Plan, Replace, Step, ViewPlan
 from ..grammar.notation import print_rel
 from .frames import Lines, expression, identifier, literal
@@ -72,7 +72,7 @@ def _scan_text(plan: Plan, scan: Scan) -> str:
     quoted = literal(name)
     match state:
         case State.CURRENT:
-            return f"w.view({quoted})" if view else f"w.table({quoted})"
+            return f"w.view({quoted}){_public(view)}" if view else f"w.table({quoted})"
         case State.OLD:
             return f"w.stored({quoted}){_public(view)}" if view else f"w.old({quoted})"
         case State.CHANGES:
@@ -101,10 +101,14 @@ def _function(plan: Plan, step: Step, context: str) -> Lines:
     body = expression(step.rel, lambda scan: _scan_text(plan, scan))
     return [
         f"def {identifier(step.name)}(w: {context}) -> DataFrame:",
-        f'    """{step.purpose[0].upper()}{step.purpose[1:]}."""',
+        f'    """{_comment_text(step.purpose[0].upper() + step.purpose[1:])}."""',
         f"    return {body[0]}",
         *(f"    {line}" for line in body[1:]),
     ]
+
+
+def _times_read(step: Step, steps: list[Step]) -> int:
+    return sum(scan.ref == Ref(step.name, State.STEP) for other in steps for scan in scans(other.rel))
 
 
 def _initialize(plan: Plan, format: Format) -> str:
@@ -134,7 +138,10 @@ def _propagate(plan: Plan, format: Format) -> str:
     body: list[Lines] = []
     for view in plan.views:
         steps = [*view.steps, *((view.changes,) if view.changes else ())]
-        functions = [_function(plan, step, "Propagation") for step in steps]
+        functions = []
+        for step in steps:
+            once = ["@once"] if _times_read(step, steps) > 1 else []
+            functions.append([*once, *_function(plan, step, "Propagation")])
         body.append([*_author_sql(view), "", "", *functions[0]])
         body += functions[1:]
     checks = []
@@ -158,6 +165,8 @@ def _propagate(plan: Plan, format: Format) -> str:
     imports = "Propagation, main"
     if any("with_changes(" in line for block in body for line in block):
         imports += ", with_changes"
+    if any(line == "@once" for block in body for line in block):
+        imports = imports.replace("main", "main, once")
     return _file(plan, format, "Propagates a batch of changes to the summary-delta of every view.", imports, body)
 
 

@@ -1,128 +1,232 @@
 """Stages 4 and 6, decide and derive: the strategy of each view with the reasons, its stored columns, its steps.
 
 Strategies are tried cheapest first; one that does not fit is refused with a reason that `explain --why-not` prints.
+A strategy is a function from a view to its plan, or to the reason why it does not fit.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from .aggregates import FUNCTIONS
 from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, UnionAll, col, scans
 from .bind import BoundView
 from .catalog import Catalog
-from .deltas import change, in_state, is_linear, not_linear, signed_rows
+from .deltas import Deltas, in_state, is_linear, narrowed, signed_rows
+from .parts import parts_of, recompute_parts, with_part_columns
 from .plan import ApplyBag, Refusal, Replace, Step, ViewPlan
 from .properties import keys, schema
 from .prune import prune
+from .reproducible import not_reproducible
 from .source import Diagnostic, InputError
 from .summary import image_changes, merge, propagate_steps, summarize
 
-STRATEGIES = (
-    "append",
-    "summary-delta",
-    "pivot-of-aggregate",
-    "pivot",
-    "filtered-pivot",
-    "insert-delete",
-    "partition-recompute",
-    "recompute",
-)
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why a strategy does not fit a view."""
+
+    because: str
+    remedy: str = ""
 
 
-def plan_view(view: BoundView, catalog: Catalog, read_by_others: bool) -> ViewPlan:
-    """The maintenance plan of one view."""
-    insert_only = _insert_only(view.rel, catalog)
+@dataclass(frozen=True, slots=True)
+class Context:
+    view: BoundView
+    catalog: Catalog
+    read_by_others: bool
+
+    def deltas(self) -> Deltas:
+        tables = frozenset(table.name for table in self.catalog.tables if table.changes.insert_only)
+        return Deltas(self.view.name, tables)
+
+    def plan(self, **parts: object) -> ViewPlan:
+        rel = self.view.rel
+        given: dict[str, object] = {
+            "name": self.view.name,
+            "refused": (),
+            "definition": rel,
+            "initial": rel,
+            "columns": schema(rel),
+            "hidden": (),
+            "key": _key(rel, self.catalog),
+            "reads": tuple(dict.fromkeys(scan.ref.name for scan in scans(rel))),
+            "changes": None,
+            "span": self.view.statement.span,
+        }
+        return ViewPlan(**(given | parts))  # type: ignore[arg-type]
+
+
+Outcome = ViewPlan | Unfit
+
+
+def _append(context: Context) -> Outcome:
+    remedy = "ALTER TABLE … SET CHANGES (INSERT ONLY, NEW VALUES OF …), if that is so"
+    if not context.deltas().only_inserts(context.view.rel):
+        return Unfit("the changes of its tables are not all declared INSERT ONLY, so its groups may change", remedy)
+    return Unfit("its changes only insert, but groups that are there already may grow; they are merged", remedy)
+
+
+def _summary_delta(context: Context) -> Outcome:
+    view = context.view
     match view.rel:
-        case Project(input=GroupBy() as grouped) as rel if _is_summary(grouped):
-            plan = _summary_delta(view, rel, grouped, insert_only, read_by_others, catalog)
-        case GroupBy() as grouped if _is_summary(grouped):
+        case Project(input=GroupBy() as grouped) as rel:
+            pass
+        case GroupBy() as grouped:
             rel = Project(grouped, tuple(Item(name, col(name)) for name in grouped.names))
-            plan = _summary_delta(view, rel, grouped, insert_only, read_by_others, catalog)
-        case rel if is_linear(rel):
-            plan = _insert_delete(view, read_by_others, catalog)
         case _:
-            plan = _recompute(view, read_by_others, catalog)
-    _obey_pragmas(view, plan)
-    return plan
-
-
-def _summary_delta(
-    view: BoundView, rel: Project, grouped: GroupBy, insert_only: bool, read_by_others: bool, catalog: Catalog
-) -> ViewPlan:
+            return Unfit("there is no GROUP BY on top of the view")
+    for measure in grouped.measures:
+        if not FUNCTIONS[measure.function].parts or measure.distinct or len(measure.arguments) > 1:
+            return Unfit(f"{measure.function.upper()} is not made of parts that can be added up")
+    deltas = context.deltas()
+    if not is_linear(grouped.input):
+        if because := not_reproducible(grouped.input, context.catalog):
+            return Unfit(because)
+        grouped = replace(grouped, input=narrowed(prune(grouped).inputs[0]))
+        rel = replace(rel, input=grouped)
+    insert_only = deltas.only_inserts(grouped.input)
     summary = summarize(view.name, rel, grouped)
-    steps = tuple(replace(step, rel=prune(step.rel)) for step in propagate_steps(summary, insert_only))
+    steps = tuple(replace(step, rel=prune(step.rel)) for step in propagate_steps(summary, insert_only, deltas))
     merged = merge(summary, insert_only)
     public = {item.name for item in summary.values}
     stored = schema(summary.initial)
     changes = None
-    if read_by_others:
+    if context.read_by_others:
         rows = image_changes(summary, merged, steps[-1])
         changes = Step(f"changes_{view.name}", rows, "each changed group's row before (-1) and after (+1)")
-    return ViewPlan(
-        name=view.name,
+    return context.plan(
         strategy="summary-delta",
-        refused=_refusals(view, "summary-delta", _append_refusal(view, catalog)),
-        definition=view.rel,
         initial=summary.initial,
         columns=tuple(column for column in stored if column.name in public),
         hidden=tuple(column for column in stored if column.name not in public),
         key=summary.key,
-        reads=_reads(view.rel),
         steps=steps,
         changes=changes,
         refresh=merged,
-        span=view.statement.span,
     )
 
 
-def _insert_delete(view: BoundView, read_by_others: bool, catalog: Catalog) -> ViewPlan:
-    delta = Step(f"sd_{view.name}", prune(change(view.rel)), "the rows that come (+1) and go (-1)")
-    changes = None
-    if read_by_others:
-        rows = Scan(Ref(view.name, State.DELTA), schema(delta.rel))
-        changes = Step(f"changes_{view.name}", rows, "the rows that come (+1) and go (-1)")
-    return ViewPlan(
-        name=view.name,
+def _no_pivot(context: Context) -> Outcome:
+    return Unfit("there is no PIVOT in the view")
+
+
+def _insert_delete(context: Context) -> Outcome:
+    view = context.view
+    rel = view.rel
+    if not is_linear(rel):
+        if parts_of(rel) is not None:
+            return Unfit("its parts are stored: to replace those that are affected needs nothing of the old base")
+        if because := not_reproducible(rel, context.catalog):
+            return Unfit(because)
+        rel = narrowed(rel)
+    deltas = context.deltas()
+    rows = deltas.change(rel)
+    purpose = "the rows that come (+1) and go (-1)"
+    delta = Step(f"sd_{view.name}", rows, purpose)
+    steps = tuple(replace(step, rel=prune(step.rel)) for step in (*deltas.steps, delta))
+    return context.plan(
         strategy="insert-delete",
-        refused=_refusals(view, "insert-delete", _append_refusal(view, catalog)),
-        definition=view.rel,
-        initial=view.rel,
-        columns=schema(view.rel),
-        hidden=(),
-        key=_key(view.rel, catalog),
-        reads=_reads(view.rel),
-        steps=(delta,),
-        changes=changes,
+        steps=steps,
+        changes=_bag_changes(context, steps[-1], purpose),
         refresh=ApplyBag(view.rel.names),
-        span=view.statement.span,
     )
 
 
-def _recompute(view: BoundView, read_by_others: bool, catalog: Catalog) -> ViewPlan:
+def _partition_recompute(context: Context) -> Outcome:
+    view = context.view
+    found = parts_of(view.rel)
+    if found is None:
+        return Unfit("the view does not fall into parts: there is no GROUP BY, window, LIMIT or PIVOT on top")
+    for below in found[0].inputs:
+        if because := not_reproducible(below, context.catalog):
+            return Unfit(because)
+    rel = narrowed(view.rel)
+    found = parts_of(rel)
+    assert found is not None
+    operator, columns = found
+    stored, held = with_part_columns(rel, columns)
+    steps = recompute_parts(context.deltas(), stored, held, operator)
+    columns_stored = schema(stored)
+    public = set(view.rel.names)
+    purpose = "the rows that come (+1) and go (-1)"
+    return context.plan(
+        strategy="partition-recompute",
+        initial=stored,
+        columns=tuple(column for column in columns_stored if column.name in public),
+        hidden=tuple(column for column in columns_stored if column.name not in public),
+        steps=steps,
+        changes=_bag_changes(context, steps[-1], purpose),
+        refresh=ApplyBag(stored.names),
+    )
+
+
+def _recompute(context: Context) -> Outcome:
+    view = context.view
     whole = Step(f"sd_{view.name}", prune(in_state(view.rel, State.NEW)), "the whole view, computed anew")
     changes = None
-    if read_by_others:
+    if context.read_by_others:
         names = view.rel.names
         stored = Scan(Ref(view.name, State.STORED), schema(view.rel))
         computed = Scan(Ref(view.name, State.DELTA), schema(whole.rel))
         rows = UnionAll((signed_rows(stored, names, -1), signed_rows(computed, names, 1)))
         changes = Step(f"changes_{view.name}", rows, "all rows before (-1) and all rows after (+1)")
-    return ViewPlan(
-        name=view.name,
-        strategy="recompute",
-        refused=_refusals(view, "recompute", _append_refusal(view, catalog)),
-        definition=view.rel,
-        initial=view.rel,
-        columns=schema(view.rel),
-        hidden=(),
-        key=_key(view.rel, catalog),
-        reads=_reads(view.rel),
-        steps=(whole,),
-        changes=changes,
-        refresh=Replace(),
-        span=view.statement.span,
-    )
+    return context.plan(strategy="recompute", steps=(whole,), changes=changes, refresh=Replace())
+
+
+# Cheapest first. Each line: the strategy, the code of its refusal, the function.
+STRATEGIES: dict[str, tuple[str, Callable[[Context], Outcome]]] = {
+    "append": ("DF0501", _append),  # nothing that is stored is read
+    "summary-delta": ("DF0502", _summary_delta),  # the changed groups are merged
+    "pivot-of-aggregate": ("DF0503", _no_pivot),
+    "pivot": ("DF0503", _no_pivot),
+    "filtered-pivot": ("DF0503", _no_pivot),
+    "insert-delete": ("DF0504", _insert_delete),  # rows come and go
+    "partition-recompute": ("DF0505", _partition_recompute),  # parts are computed anew
+    "recompute": ("", _recompute),  # always fits, and says so loudly
+}
+
+
+def plan_view(view: BoundView, catalog: Catalog, read_by_others: bool) -> ViewPlan:
+    """The maintenance plan of one view: the first strategy that fits, or the one that its author asks for."""
+    forced = _forced(view)
+    context = Context(view, catalog, read_by_others)
+    refused: list[Refusal] = []
+    plan: ViewPlan | None = None
+    place = view.statement.name_span
+    for name, (code, attempt) in STRATEGIES.items():
+        outcome = attempt(context)
+        if isinstance(outcome, Unfit):
+            refused.append(Refusal(name, code, outcome.because, outcome.remedy, place.line, place.column))
+        elif forced in (None, name):
+            plan = replace(outcome, refused=tuple(refused))
+            break
+    if plan is None:
+        plan = replace(_must(_recompute(context)), refused=tuple(refused))
+    _obey_pragmas(view, plan)
+    return plan
+
+
+def _must(outcome: Outcome) -> ViewPlan:
+    assert isinstance(outcome, ViewPlan)
+    return outcome
+
+
+def _forced(view: BoundView) -> str | None:
+    given = [(p.value or "").lower() for p in view.statement.pragmas if p.name.lower() == "strategy"]
+    return given[0] if given and given[0] in STRATEGIES else None
+
+
+def _bag_changes(context: Context, delta: Step, purpose: str) -> Step | None:
+    """The public rows of a delta that is made of signed rows, for views that read this one."""
+    if not context.read_by_others:
+        return None
+    rows: Rel = Scan(Ref(context.view.name, State.DELTA), schema(delta.rel))
+    names = (*context.view.rel.names, rows.names[-1])
+    if rows.names != names:
+        rows = Project(rows, tuple(Item(name, col(name)) for name in names))
+    return Step(f"changes_{context.view.name}", rows, purpose)
 
 
 def _key(rel: Rel, catalog: Catalog) -> tuple[str, ...]:
@@ -131,57 +235,20 @@ def _key(rel: Rel, catalog: Catalog) -> tuple[str, ...]:
     return tuple(name for name in rel.names if name in candidates[0]) if candidates else ()
 
 
-def _reads(rel: Rel) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(scan.ref.name for scan in scans(rel)))
-
-
-def _insert_only(rel: Rel, catalog: Catalog) -> bool:
-    """Whether every relation that the view reads is a table whose changes are declared INSERT ONLY."""
-    tables = [catalog.table(name) for name in _reads(rel)]
-    return all(table is not None and table.changes.insert_only for table in tables)
-
-
-def _is_summary(grouped: GroupBy) -> bool:
-    """Whether every aggregate has maintainable parts and the rows below have a delta."""
-    known = all(FUNCTIONS[m.function].parts and not m.distinct and len(m.arguments) <= 1 for m in grouped.measures)
-    return known and is_linear(grouped.input)
-
-
-def _append_refusal(view: BoundView, catalog: Catalog) -> str:
-    if not _insert_only(view.rel, catalog):
-        return "the changes of its tables are not all declared INSERT ONLY, so its groups may change"
-    return "its changes only insert, but groups that are there already may grow; they are merged"
-
-
-def _refusals(view: BoundView, chosen: str, append: str) -> tuple[Refusal, ...]:
-    place = view.statement.name_span
-    reasons = {
-        "append": ("DF0501", append, "ALTER TABLE … SET CHANGES (INSERT ONLY, NEW VALUES OF …), if that is so"),
-        "summary-delta": ("DF0502", "there is no GROUP BY on top of the view", ""),
-        "pivot-of-aggregate": ("DF0503", "there is no PIVOT in the view", ""),
-        "pivot": ("DF0503", "there is no PIVOT in the view", ""),
-        "filtered-pivot": ("DF0503", "there is no PIVOT in the view", ""),
-        "insert-delete": ("DF0504", f"no delta is derived yet through {not_linear(view.rel)}", ""),
-        "partition-recompute": ("DF0505", "recomputing affected parts is not compiled yet", ""),
-    }
-    cheaper = STRATEGIES[: STRATEGIES.index(chosen)]
-    return tuple(Refusal(name, *reasons[name], line=place.line, column=place.column) for name in cheaper)
-
-
 def _obey_pragmas(view: BoundView, plan: ViewPlan) -> None:
     errors = []
     for pragma in view.statement.pragmas:
         name, value = pragma.name.lower(), (pragma.value or "").lower()
         if name == "strategy" and value != plan.strategy:
             known = value in STRATEGIES
-            because = next((r.because for r in plan.refused if r.strategy == value), "it is not compiled yet")
+            because = next((r.because for r in plan.refused if r.strategy == value), "another one is cheaper")
             message = (
                 f"strategy={value} does not fit {view.name}: {because}" if known else f"there is no strategy {value}"
             )
             errors.append(Diagnostic("DF0402", message, pragma.span, f"use {plan.strategy}, or leave the line out"))
         elif name == "require" and value == "incremental":
             if plan.strategy == "recompute":
-                because = next(r.because for r in plan.refused if r.strategy == "insert-delete")
+                because = next((r.because for r in plan.refused if r.strategy == "insert-delete"), "it is asked for")
                 message = f"{view.name} would be recomputed whole: {because}"
                 errors.append(Diagnostic("DF0401", message, pragma.span, "leave the line out, or simplify the view"))
         elif name == "require":

@@ -138,13 +138,17 @@ def parse(sql: str) -> exp.Expr:
 
 def canonical(expression: exp.Expr) -> exp.Expr:
     """The same expression in the form in which printing and parsing are inverse."""
+    return _reread(text(expression)).copy()
+
+
+@lru_cache(maxsize=20_000)
+def _reread(printed: str) -> exp.Expr:
     for _ in range(4):
-        printed = text(expression)
         again = parse(printed)
         if text(again) == printed:
             return again
-        expression = again
-    return expression
+        printed = text(again)
+    return again
 
 
 def columns_of(expression: exp.Expr) -> frozenset[str]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from . import scalar
+from .affected import restrict
 from .aggregates import FUNCTIONS, PartFunction, aggregate_type
 from .algebra import (
     SIGN,
@@ -42,7 +43,7 @@ from .algebra import (
     UnionAll,
     col,
 )
-from .deltas import change, signed
+from .deltas import Deltas
 from .plan import Assignment, Merge, Step
 from .properties import schema
 from .types import ScalarType
@@ -174,19 +175,20 @@ def _fresh(name: str, taken: set[str]) -> str:
 # ---- propagate
 
 
-def propagate_steps(summary: Summary, insert_only: bool) -> tuple[Step, ...]:
+def propagate_steps(summary: Summary, insert_only: bool, deltas: Deltas) -> tuple[Step, ...]:
     """The steps from the batch to the summary-delta, the last one."""
     view = summary.view
     arguments = _argument_columns(summary)
     prepared = Step(
         f"pc_{view}",
-        _prepare(summary, change(summary.core), arguments),
+        _prepare(summary, deltas.change(summary.core), arguments),
         "prepare-changes: rows that come (+1) and go (-1)",
     )
     extremes = [part for part in summary.parts if part.function in ("min", "max")]
     if not extremes or insert_only:
         grouped = GroupBy(_scan(prepared), summary.key, _signed_measures(summary, arguments, rows="signed"))
         return (
+            *deltas.steps,
             prepared,
             Step(f"sd_{view}", _without_deleted(grouped, insert_only), "the summary-delta: what each group changes by"),
         )
@@ -213,14 +215,22 @@ def propagate_steps(summary: Summary, insert_only: bool) -> tuple[Step, ...]:
     )
     again = Step(
         f"again_{view}",
-        _again(summary, arguments, _scan(stale), extremes),
+        _again(summary, arguments, _scan(stale), extremes, deltas),
         "the extremes of those groups, from the new base",
     )
     joined = Join(
         _scan(delta), _renamed(_scan(again), "__again_", summary.key), _same_key(summary.key, "__again_"), JoinKind.LEFT
     )
     items = tuple(Item(name, col(name)) for name in (*delta.rel.names, *(f"__new_{p.name}" for p in extremes)))
-    return (prepared, net, delta, stale, again, Step(f"sd_{view}", Project(joined, items), "the summary-delta"))
+    return (
+        *deltas.steps,
+        prepared,
+        net,
+        delta,
+        stale,
+        again,
+        Step(f"sd_{view}", Project(joined, items), "the summary-delta"),
+    )
 
 
 def _argument(part: Part) -> exp.Expr:
@@ -307,9 +317,9 @@ def _stale(summary: Summary, delta: Rel, extremes: list[Part]) -> Rel:
     return Project(Select(joined, _sql(" OR ".join(tests))), keys)
 
 
-def _again(summary: Summary, arguments: dict[str, str], stale: Rel, extremes: list[Part]) -> Rel:
-    rows = _prepare(summary, signed(summary.core), arguments)
-    of_stale = Join(rows, stale, _same_key(summary.key, "__stale_"), JoinKind.SEMI)
+def _again(summary: Summary, arguments: dict[str, str], stale: Rel, extremes: list[Part], deltas: Deltas) -> Rel:
+    rows = _prepare(summary, deltas.signed(summary.core), arguments)
+    of_stale = restrict(rows, tuple((name, f"__stale_{name}") for name in summary.key), stale)
     columns = tuple(dict.fromkeys((*summary.key, *(arguments[scalar.text(_argument(p))] for p in extremes))))
     net = GroupBy(of_stale, columns, (Measure(SIGN, "sum", (col(SIGN),)),))
     there = Select(net, _sql(f"{scalar.quote(SIGN)} > 0"))

@@ -319,6 +319,8 @@ def _cast(given: Any, to: exp.DataType) -> Any:
             return given if isinstance(given, dt.date) else dt.date.fromisoformat(given)
         case "BIGINT" | "INT" | "DECIMAL":
             return given
+        case "TEXT" if isinstance(given, str):
+            return given
     raise NotImplementedError(to.sql())
 
 

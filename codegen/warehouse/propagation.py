@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,6 +29,7 @@ class Propagation(Job):
     def __init__(self, spark: SparkSession, warehouse: str, batch: str, format: str, plan: dict[str, str]) -> None:
         super().__init__(spark, warehouse, batch, format, plan)
         self._fingerprint = [] if self.is_applied else self._changes_fingerprint()
+        self._kept: dict[str, DataFrame] = {}
 
     def check(self, table: str, not_null: list[str], insert_only: bool = False) -> None:
         """Refuse the batch if its changes of a table contradict the table; do nothing if there are none."""
@@ -84,10 +87,18 @@ class Propagation(Job):
         self.storage.write_parquet(f"{self._deltas_folder()}/{folder(view)}", counted)
         self._deltas[view] = {"rows": observed.get.get("rows", 0), "schema": df.schema.jsonValue()}
 
+    def keep(self, step: Step) -> DataFrame:
+        """What a step computes, kept for the steps that read it until all deltas are written."""
+        if step.__name__ not in self._kept:
+            self._kept[step.__name__] = step(self).persist()
+        return self._kept[step.__name__]
+
     def done(self) -> dict[str, Any]:
         """Say that all deltas of the batch are written."""
         if self.is_applied:
             return {"batch": self.batch, "already_applied": True}
+        for frame in self._kept.values():
+            frame.unpersist()
         marker = {
             "batch": self.batch,
             "version": self.state["version"],
@@ -104,6 +115,19 @@ class Propagation(Job):
         if ignored:
             report["ignored"] = ignored  # changes of tables that no view reads
         return report
+
+
+Step = Callable[[Propagation], DataFrame]
+
+
+def once(step: Step) -> Step:
+    """A step that is computed once, however many steps read it."""
+
+    @wraps(step)
+    def kept(w: Propagation) -> DataFrame:
+        return w.keep(step)
+
+    return kept
 
 
 def _values(row: Any) -> dict[str, Any]:
