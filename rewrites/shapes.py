@@ -58,7 +58,11 @@ def over(rel: Rel, conjuncts: tuple[exp.Expr, ...], items: tuple[Item, ...]) -> 
 
 def select(rel: Rel, conjuncts: tuple[exp.Expr, ...]) -> Rel:
     parts = tuple(part for part in conjuncts if part != scalar.TRUE)
-    return Select(rel, scalar.conjunction(parts)) if parts else rel
+    return Select(rel, all_of(parts)) if parts else rel
+
+
+def all_of(parts: tuple[exp.Expr, ...]) -> exp.Expr:
+    return parts[0].copy() if len(parts) == 1 else scalar.conjunction(parts)
 
 
 def keep(rel: Rel, names: Collection[str]) -> Rel:

@@ -189,6 +189,37 @@ class Plans:
             cells += [Cell(name, cells[0].measure, tuple(exp.Literal.string("k") for _ in by)) for name in extra]
         return GUnpivot(pivot, by, tuple(cells), self.maybe(0.1))
 
+    def redo(self, lower: GUnpivot) -> GPivot:
+        """A pivot of all, or most, that an unpivot gathered."""
+        cells = [Cell(self.name(), c.measure, c.values) for c in lower.cells if self.maybe(0.8)]
+        if self.maybe(0.3):
+            cells.append(Cell(self.name(), lower.measures[0], tuple(exp.Literal.string("x") for _ in lower.by)))
+        if self.maybe(0.1):
+            cells.append(Cell(self.name(), lower.measures[0], tuple(exp.Literal.number(1) for _ in lower.by)))
+        by = lower.by
+        if self.maybe(0.2) and len(by) > 1:
+            by = by[:1]
+            cells = [Cell(c.name, c.measure, c.values[:1]) for c in cells]
+        return GPivot(lower, by, tuple(cells))
+
+    def totals(self) -> GUnpivot:
+        """Aggregates, unpivoted."""
+        rel = self.flat()
+        numbers = [c.name for c in schema(rel) if c.type == "int"]
+        functions = [self.chance.choice(("sum", "sum", "max", "min", "count", "avg"))] * 4
+        if self.maybe(0.2):
+            functions = [self.chance.choice(("sum", "max", "min", "count", "sum")) for _ in range(4)]
+        keys = tuple(n for n in rel.names if self.maybe(0.25))
+        names = self.some(numbers)[:4]
+        measures = [Measure(self.name(), f, (col(n),), False) for n, f in zip(names, functions, strict=False)]
+        if self.maybe(0.1):
+            measures.append(Measure(self.name(), "count"))
+        grouped = GroupBy(rel, keys, tuple(measures))
+        cells = [Cell(m.name, "value", (exp.Literal.string(m.name),)) for m in measures if self.maybe(0.95)]
+        if self.maybe(0.1) and keys:
+            cells.append(Cell(keys[0], "value", (exp.Literal.string("key"),)))
+        return GUnpivot(grouped, ("name",), tuple(cells), self.maybe(0.1))
+
     def select(self, rel: Rel) -> Rel:
         return Select(rel, self.condition(schema(rel), 2))
 
@@ -341,4 +372,24 @@ SHAPES: dict[str, Callable[[Plans], Rel]] = {
     "pull_gpivot_through_groupby": lambda p: p.group_by(p.wrap(p.gpivot(), 0.1)),
     "cancel_gunpivot_over_gpivot": lambda p: p.undo(p.gpivot()),
     "pull_gpivot_through_gunpivot": lambda p: p.gunpivot(p.gpivot(p.with_flat())),
+    "pull_gpivot_through_select_on_cells": lambda p: p.select(p.gpivot()),
+    "push_gpivot_below_select": lambda p: p.gpivot(p.select(p.base())),
+    "push_gpivot_below_select_on_cells": lambda p: p.gpivot(p.listed()),
+    "push_gpivot_below_project": lambda p: p.gpivot(p.plain(p.base())),
+    "push_gpivot_below_join": lambda p: p.gpivot(p.join(p.base())),
+    "push_gpivot_below_join_on_cells": lambda p: p.gpivot(p.join(p.listed())),
+    "push_gpivot_below_groupby": lambda p: p.gpivot(p.group_by(p.base())),
+    "cancel_gpivot_over_gunpivot": lambda p: p.redo(p.gunpivot()),
+    "push_gpivot_below_gunpivot": lambda p: p.gpivot(p.gunpivot(p.with_flat())),
+    "split_measures": lambda p: p.gpivot(),
+    "split_columns": lambda p: p.gpivot(),
+    "split_parts": lambda p: p.gpivot(p.union(p.base())),
+    "pull_gunpivot_through_select": lambda p: p.select(p.gunpivot()),
+    "pull_gunpivot_through_project": lambda p: p.project(p.gunpivot()),
+    "pull_gunpivot_through_join": lambda p: p.join(p.gunpivot()),
+    "pull_gunpivot_through_groupby": lambda p: p.group_by(p.gunpivot()),
+    "push_gunpivot_below_select": lambda p: p.gunpivot(p.select(p.flat())),
+    "push_gunpivot_below_project": lambda p: p.gunpivot(p.project(p.flat())),
+    "push_gunpivot_below_join": lambda p: p.gunpivot(p.join(p.flat())),
+    "push_gunpivot_below_groupby": lambda p: p.totals(),
 }
