@@ -7,6 +7,8 @@ yet, and every error is collected.
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from .catalog import Dimension, Source, did_you_mean
 from .scalar import DIALECT
 from .source import Diagnostic, InputError, SourceFile, Span, head_of, read_source
 from .source import place_of as place_of
+
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # its remarks are made into diagnostics here
 
 MOST_DEPTH = 300  # later stages recurse over expressions, several calls a node
 
@@ -233,6 +237,8 @@ def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Incl
     if _depth(parsed) > MOST_DEPTH:
         raise too_deep(head_of(span))
     match parsed:
+        case exp.Command() if (header := _HEADER.match(span.text)) is not None:
+            raise InputError([_not_understood(header[1].upper(), span, dialect)])
         case exp.Create(kind="TABLE", this=exp.Schema() as schema, expression=None):
             if dialect != DIALECT and (wrong := dialects.refuse_unbounded(schema, span)):
                 raise InputError(wrong)
@@ -249,6 +255,27 @@ def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Incl
             )
         ]
     )
+
+
+_HEADER = re.compile(r"create\b(?:\s+\w+)*?\s+(table|view)\b", re.IGNORECASE)
+
+
+def _not_understood(kind: str, span: Span, dialect: str) -> Diagnostic:
+    """What is wrong with a CREATE that sqlglot gave up on: the query of a view, read alone, tells where."""
+    depth = 0
+    for token in Dialect.get_or_raise(dialect).tokenize(span.text):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if kind == "VIEW" and depth == 0 and token.token_type == TokenType.ALIAS:
+            query = Span(span.file, span.start + token.end + 1, span.end)
+            try:
+                sqlglot.parse_one(query.text, dialect=dialect)
+            except ParseError as error:
+                return _syntax_error(query, error, dialect)
+            except (SqlglotError, RecursionError):
+                break
+            message = "syntax error: what stands before AS is not understood"
+            return Diagnostic("DF0004", message, Span(span.file, span.start, span.start + token.start))
+    return Diagnostic("DF0004", f"syntax error: this CREATE {kind} is not understood", head_of(span))
 
 
 def too_deep(place: Span) -> InputError:
