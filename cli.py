@@ -23,8 +23,10 @@ from .codegen.emit import emit, stale, write
 from .codegen.plan_text import plan_data, plan_text, view_text
 from .compiler import dialects, errors
 from .compiler.catalog import did_you_mean
+from .compiler.dependencies import minimal_cover
 from .compiler.pipeline import compile_file
-from .compiler.plan import Plan
+from .compiler.plan import Plan, ViewPlan
+from .compiler.properties import properties
 from .compiler.scalar import DIALECT
 from .compiler.source import CompilerBug, InputError
 from .runner import TINY, CannotRun, load_scripts, local_session
@@ -90,7 +92,7 @@ def explain(
     views: Annotated[list[str] | None, typer.Argument(help="only these views", show_default=False)] = None,
     steps: Annotated[bool, typer.Option("--steps", help="the propagate and refresh steps as well")] = False,
     why_not: Annotated[bool, typer.Option("--why-not", help="why cheaper strategies do not fit")] = False,
-    props: Annotated[bool, typer.Option("--props", help="keys and nullability")] = False,
+    props: Annotated[bool, typer.Option("--props", help="keys, functional dependencies, nullability")] = False,
     format: ExplainFormat = ExplainFormat.TEXT,
     dialect: Dialect = DIALECT,
 ) -> None:
@@ -100,6 +102,9 @@ def explain(
     if format is ExplainFormat.JSON:
         data = plan_data(plan)
         data["views"] = [view for view in data["views"] if view["name"] in chosen]
+        if props:
+            for view in data["views"]:
+                view["properties"] = _properties_data(plan.view(view["name"]), plan)
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return
     blocks = []
@@ -108,12 +113,34 @@ def explain(
             continue
         lines = view_text(view, why_not=why_not, steps=steps)
         if props:
-            from .compiler.properties import keys
-
-            found = sorted(sorted(key) for key in keys(view.definition, plan.catalog))
-            lines += [f"  keys     {'; '.join(', '.join(key) for key in found) or 'none known'}"]
+            lines += _properties_text(view, plan)
         blocks.append("\n".join(lines))
     print("\n\n".join(blocks))
+
+
+def _properties_data(view: ViewPlan | None, plan: Plan) -> dict[str, Any]:
+    assert view is not None
+    found = properties(view.definition, plan.catalog)
+    told = [d for d in minimal_cover(found.dependencies, found.not_null) if d.left not in found.keys]
+    return {
+        "keys": [sorted(key) for key in found.keys],
+        "dependencies": [{"left": sorted(d.left), "right": sorted(d.right), "lax": d.lax} for d in told],
+        "not_null": [name for name in view.definition.names if name in found.not_null],
+    }
+
+
+def _properties_text(view: ViewPlan, plan: Plan) -> list[str]:
+    """Keys, what other columns determine (~> where they are not NULL), and what is never NULL."""
+    data = _properties_data(view, plan)
+    told = [
+        f"{', '.join(d['left']) or '()'} {'~>' if d['lax'] else '->'} {', '.join(d['right'])}"
+        for d in data["dependencies"]
+    ]
+    return [
+        f"  keys     {'; '.join(', '.join(key) or '()' for key in data['keys']) or 'none known'}",
+        f"  fds      {'; '.join(told) or 'none besides the keys'}",
+        f"  not null {', '.join(data['not_null']) or 'none'}",
+    ]
 
 
 @app.command()

@@ -1,21 +1,38 @@
-"""Properties of relations: columns with types and nullability, candidate keys.
+"""Properties of relations that follow from declared constraints: keys, functional dependencies, NOT NULL columns.
 
-A *key* is a set of columns on which no two rows of the bag agree, NULLs compared as equal. A declared key counts only
-where its columns are NOT NULL, since SQL's UNIQUE lets NULLs repeat. Keys pass through Select and through Project
-where all of their columns stay; GroupBy's columns are a key; two keys side by side are a key of an inner join, and
-the left key alone is one where the right side is joined on all of a key of its own. [armstrong-1974]
+`dependencies.py` has the theory. Constraints of a table hold in its old, current and new state; nothing is assumed of
+changes and deltas. How operators keep properties:
+
+| operator | keeps |
+|---|---|
+| Select, ExceptAll | everything; `a = b` makes each determine the other, `a = 1` makes a constant |
+| Limit, Values | everything; of one row at most, () is a key |
+| Project | what it says of kept columns; a computed column is determined by what it reads |
+| Join inner | both sides', with the condition as in Select; two keys side by side are a key |
+| Join left | the left side's; the right side's hold where a row was matched; what the left columns of the condition |
+|           | determine among partners they determine here, since rows that agree on them are matched alike |
+| Join full | each side's, lax unless a column tells whether the side is there |
+| GroupBy | the grouping columns are a key |
+| GPivot, GUnpivot | the carried columns' dependencies; the key of a pivot; a key and the names of an unpivot |
+| Window | the input's; partition and row_number are a key |
+| UnionAll, Expand | what holds in each branch, if a column tells the branches apart by constants |
+| IntersectAll | both sides' |
+
+An equality says that values agree only where comparing does not convert them (`'01' = 1` is true). Floating point
+columns determine no computed ones: 0.0 and -0.0 agree, and their texts do not.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import assert_never
 
 from sqlglot import exp
 
 from . import scalar
-from .aggregates import aggregate_type
 from .algebra import (
-    Cell,
     Column,
     ExceptAll,
     Expand,
@@ -31,159 +48,352 @@ from .algebra import (
     Rel,
     Scan,
     Select,
+    State,
     UnionAll,
     Values,
     Window,
 )
-from .catalog import Catalog
-from .types import common_type
-from .typing import type_of, window_type
+from .catalog import Catalog, Table, find_name
+from .columns import schema as schema
+from .dependencies import Columns, Dependencies, Dependency, closure, keys_of, merged, projected, renamed
+from .nulls import needed_by
+from .types import common_type, is_decimal, is_integral
+from .typing import type_of
 
-Key = frozenset[str]
-
-
-def schema(rel: Rel) -> tuple[Column, ...]:
-    """The columns of a relation."""
-    match rel:
-        case Scan(_, columns) | Values(columns, _):
-            return columns
-        case Select(input, _) | Limit(input, _):
-            return schema(input)
-        case Project(input, items):
-            return _projected(items, schema(input))
-        case Expand(input, projections):
-            columns = schema(input)
-            return _unified(tuple(_projected(items, columns) for items in projections))
-        case Join(left, right, _, kind):
-            if kind in (JoinKind.SEMI, JoinKind.ANTI):
-                return schema(left)
-            left_columns = _nullable(schema(left)) if kind is JoinKind.FULL else schema(left)
-            return left_columns + (schema(right) if kind is JoinKind.INNER else _nullable(schema(right)))
-        case GroupBy(input, grouped, measures):
-            by_name = {column.name: column for column in schema(input)}
-            made = [by_name[name] for name in grouped]
-            for measure in measures:
-                kind_of = aggregate_type(measure.function, *(type_of(a, by_name) for a in measure.arguments))
-                made.append(Column(measure.name, kind_of.type, kind_of.nullable))
-            return tuple(made)
-        case GPivot(input, _, cells):
-            by_name = {column.name: column for column in schema(input)}
-            spread = tuple(Column(cell.name, by_name[cell.measure].type) for cell in cells)
-            return tuple(by_name[name] for name in rel.keys) + spread
-        case GUnpivot(input):
-            return _gathered(rel, {column.name: column for column in schema(input)})
-        case Window(input, items):
-            by_name = {column.name: column for column in schema(input)}
-            kinds = [
-                (i.name, window_type(i.expression, by_name)) for i in items if isinstance(i.expression, exp.Window)
-            ]
-            return schema(input) + tuple(Column(name, kind.type, kind.nullable) for name, kind in kinds)
-        case UnionAll(branches):
-            return _unified(tuple(schema(branch) for branch in branches))
-        case ExceptAll(left, _):
-            return schema(left)
-        case IntersectAll(left, right):
-            sides = zip(schema(left), schema(right), strict=True)
-            return tuple(Column(a.name, a.type, a.nullable and b.nullable) for a, b in sides)
-        case _:
-            assert_never(rel)
+Key = Columns
+MOST_KEYS = 16
+_TABLE_STATES = (State.CURRENT, State.OLD, State.NEW)
 
 
-def _projected(items: tuple[Item, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    by_name = {column.name: column for column in columns}
-    typed = [(item.name, type_of(item.expression, by_name)) for item in items]
-    return tuple(Column(name, kind.type, kind.nullable) for name, kind in typed)
-
-
-def _unified(schemas: tuple[tuple[Column, ...], ...]) -> tuple[Column, ...]:
-    """The columns of relations that are put one below the other; their types agree, but for NULLs without a type."""
-    unified = []
-    for columns in zip(*schemas, strict=True):
-        kind = next((column.type for column in columns if column.type != "void"), "void")
-        unified.append(Column(columns[0].name, kind, any(column.nullable for column in columns)))
-    return tuple(unified)
-
-
-def _gathered(rel: GUnpivot, by_name: dict[str, Column]) -> tuple[Column, ...]:
-    names = []
-    for place, name in enumerate(rel.by):
-        kinds = [type_of(group[0].values[place], {}) for group in rel.groups]
-        names.append(Column(name, _common([kind.type for kind in kinds]), any(kind.nullable for kind in kinds)))
-    values = []
-    for measure in rel.measures:
-        held = [_cell_of(group, measure) for group in rel.groups]
-        kinds_held = [by_name[cell.name] for cell in held if cell is not None]
-        # Of several measures one may be NULL; a single one is there, or its row is not.
-        alone = len(rel.measures) == 1 and not rel.include_nulls
-        nullable = not alone and (None in held or any(column.nullable for column in kinds_held))
-        values.append(Column(measure, _common([column.type for column in kinds_held]), nullable))
-    return tuple(by_name[name] for name in rel.keys) + tuple(names) + tuple(values)
-
-
-def _cell_of(group: tuple[Cell, ...], measure: str) -> Cell | None:
-    return next((cell for cell in group if cell.measure == measure), None)
-
-
-def _common(types: list[str]) -> str:
-    result = "void"
-    for kind in types:
-        result = common_type(result, kind) or result
-    return result
-
-
-def _nullable(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    return tuple(Column(column.name, column.type) for column in columns)
+@dataclass(frozen=True, slots=True)
+class Properties:
+    keys: tuple[Key, ...] = ()  # candidate keys, none within another
+    lax_keys: tuple[Key, ...] = ()  # keys of the rows that have no NULL in them
+    dependencies: Dependencies = ()
+    not_null: Columns = frozenset()
 
 
 def keys(rel: Rel, catalog: Catalog) -> tuple[Key, ...]:
     """The candidate keys that are known, none containing another."""
+    return properties(rel, catalog).keys
+
+
+def properties(rel: Rel, catalog: Catalog) -> Properties:
+    """All that is known of a relation's rows."""
     match rel:
-        case Scan(ref, columns):
-            table = catalog.table(ref.name)
-            required = {column.name for column in columns if not column.nullable}
-            return _minimal([frozenset(key) for key in table.keys if set(key) <= required]) if table else ()
-        case Select(input, _) | Limit(input, _) | Window(input, _):
-            return keys(input, catalog)
+        case Scan():
+            return _scan(rel, catalog)
         case Values(_, rows):
-            return (frozenset(),) if len(rows) <= 1 else ()
+            found = [frozenset[str]()] if len(rows) <= 1 else []
+            return _made(rel, found, (), frozenset())
+        case Select(input, condition):
+            return _restricted(rel, properties(input, catalog), condition)
+        case Limit(input, _, count):
+            below = properties(input, catalog)
+            return _made(rel, [frozenset()], below.dependencies, below.not_null) if count in (0, 1) else below
         case Project(input, items):
-            kept = {item.expression.name: item.name for item in items if isinstance(item.expression, exp.Column)}
-            found = [key for key in keys(input, catalog) if key <= set(kept)]
-            return _minimal([frozenset(kept[name] for name in key) for key in found])
-        case GroupBy(_, grouped, _):
-            return (frozenset(grouped),)
-        case GPivot():
-            return (frozenset(rel.keys),)
-        case GUnpivot(input, by, _):
-            return tuple(key | set(by) for key in keys(input, catalog) if key <= set(rel.keys))
+            return _projection(rel, items, properties(input, catalog), schema(input))
+        case Expand(input, branches):
+            below, columns = properties(input, catalog), schema(input)
+            given = tuple(Project(input, items) for items in branches)
+            return _union(rel, given, [_projection(p, p.items, below, columns) for p in given])
+        case UnionAll(branches):
+            return _union(rel, branches, [properties(branch, catalog) for branch in branches])
+        case Join():
+            return _join(rel, properties(rel.left, catalog), properties(rel.right, catalog))
+        case GroupBy(input, grouped, _):
+            below = properties(input, catalog)
+            kept = projected(below.dependencies, frozenset(grouped), below.not_null)
+            return _made(rel, [frozenset(grouped)], kept, below.not_null & frozenset(grouped))
+        case GPivot(input):
+            below, carried = properties(input, catalog), frozenset(rel.keys)
+            kept = projected(below.dependencies, carried, below.not_null)
+            return _made(rel, [carried], kept, below.not_null & carried)
+        case GUnpivot(input):
+            below, carried = properties(input, catalog), frozenset(rel.keys)
+            kept = projected(below.dependencies, carried, below.not_null)
+            apart = _values_differ([group[0].values for group in rel.groups])
+            found = [key | frozenset(rel.by) for key in below.keys if key <= carried and apart]
+            return _made(rel, found, kept, below.not_null & carried)
+        case Window(input, items):
+            return _window(rel, items, properties(input, catalog))
         case ExceptAll(left, _):
-            return keys(left, catalog)
+            return properties(left, catalog)
         case IntersectAll(left, right):
-            return _minimal([*keys(left, catalog), *keys(right, catalog)])
-        case Join(left, right, condition, JoinKind.INNER | JoinKind.LEFT as kind):
-            left_keys, right_keys = keys(left, catalog), keys(right, catalog)
-            found = [a | b for a in left_keys for b in right_keys]
-            if any(key <= _equated(condition, right) for key in right_keys):
-                found += left_keys
-            if kind is JoinKind.INNER and any(key <= _equated(condition, left) for key in left_keys):
-                found += right_keys
-            return _minimal(found)
-        case Join(left, _, _, JoinKind.SEMI | JoinKind.ANTI):
-            return keys(left, catalog)
-    return ()
+            a, b = properties(left, catalog), properties(right, catalog)
+            b = _renamed(b, dict(zip(right.names, left.names, strict=True)))
+            return _made(rel, [*a.keys, *b.keys], a.dependencies + b.dependencies, a.not_null | b.not_null)
+        case _:
+            assert_never(rel)
 
 
-def _equated(condition: exp.Expr, side: Rel) -> Key:
-    """The columns of one side that the condition equates with columns of the other."""
-    found = set()
+def _made(
+    rel: Rel,
+    found: Iterable[Key],
+    dependencies: Dependencies,
+    not_null: Columns,
+    lax_keys: tuple[Key, ...] = (),
+) -> Properties:
+    """Properties in their normal form: lax ones promoted, keys reduced and put among the dependencies."""
+    names = frozenset(rel.names)
+    required = not_null | {column.name for column in schema(rel) if not column.nullable}
+    keys_found = [*found, *(key for key in lax_keys if key <= required)]
+    lax_left = tuple(key for key in lax_keys if not key <= required)
+    told_by_keys = [Dependency(key, names) for key in keys_found]
+    told_by_keys += [Dependency(key, names, lax=True) for key in lax_left]
+    known = merged([*dependencies, *told_by_keys], required)
+    best = keys_of(names, keys_found, known, required)[:MOST_KEYS]
+    return Properties(best, lax_left, known, required)
+
+
+def _renamed(given: Properties, new_names: dict[str, str]) -> Properties:
+    def new(columns: Columns) -> Columns:
+        return frozenset(new_names[name] for name in columns)
+
+    return Properties(
+        tuple(new(key) for key in given.keys),
+        tuple(new(key) for key in given.lax_keys),
+        renamed(given.dependencies, new_names),
+        new(given.not_null),
+    )
+
+
+# ---- leaves
+
+
+def _scan(rel: Scan, catalog: Catalog) -> Properties:
+    table = catalog.table(rel.ref.name)
+    if table is None or rel.ref.state not in _TABLE_STATES:
+        return _made(rel, [], (), frozenset())
+    names = frozenset(rel.names)
+    declared = [frozenset(key) for key in table.keys if names.issuperset(key)]
+    dependencies = [d for d in _hierarchies(table, catalog) if d.left | d.right <= names]
+    return _made(rel, [], tuple(dependencies), frozenset(), tuple(declared))
+
+
+def _hierarchies(table: Table, catalog: Catalog) -> Iterable[Dependency]:
+    """What the dimensions say of one table: a level determines the next one."""
+    for dimension in catalog.dimensions:
+        for _, steps in dimension.hierarchies:
+            levels = [level for step in steps if (level := find_name(step, dimension.levels)) is not None]
+            for child, parent in itertools.pairwise(levels):
+                if child.table.casefold() == parent.table.casefold() == table.name.casefold():
+                    yield Dependency(_columns(table, child.columns), _columns(table, parent.columns), lax=True)
+
+
+def _columns(table: Table, names: Iterable[str]) -> Columns:
+    return frozenset(column.name for name in names if (column := table.column(name)) is not None)
+
+
+# ---- conditions
+
+
+def _restricted(rel: Rel, below: Properties, condition: exp.Expr) -> Properties:
+    known = below.dependencies + _equalities(condition, schema(rel))
+    return _made(rel, below.keys, known, below.not_null | needed_by(condition), below.lax_keys)
+
+
+def _equalities(condition: exp.Expr, columns: tuple[Column, ...]) -> Dependencies:
+    """What a condition that is true says of the columns: constants, and columns that agree."""
+    by_name = {column.name: column for column in columns}
+    found: list[Dependency] = []
     for part in scalar.conjuncts(condition):
         match part:
-            case exp.EQ(this=exp.Column() as a, expression=exp.Column() as b):
-                if (a.name in side.names) != (b.name in side.names):
-                    found.add(a.name if a.name in side.names else b.name)
-    return frozenset(found)
+            case exp.EQ(this=left, expression=right) | exp.NullSafeEQ(this=left, expression=right):
+                for value, other in ((left, right), (right, left)):
+                    if isinstance(value, exp.Column) and _agrees(value, other, by_name):
+                        found.append(Dependency(scalar.columns_of(other), frozenset([value.name])))
+            case exp.Is(this=exp.Column() as value, expression=exp.Null()):
+                found.append(Dependency(frozenset(), frozenset([value.name])))
+    return tuple(found)
 
 
-def _minimal(found: list[Key]) -> tuple[Key, ...]:
-    distinct = list(dict.fromkeys(found))
-    return tuple(key for key in distinct if not any(other < key for other in distinct))
+def _agrees(value: exp.Column, other: exp.Expr, by_name: dict[str, Column]) -> bool:
+    """Whether equality with `other` fixes the column: it is compared in its own type, or in a wider exact one."""
+    if value.name not in by_name or not scalar.columns_of(other) <= set(by_name):
+        return False
+    if not isinstance(other, exp.Column) and _floats(other, by_name):
+        return False
+    mine, theirs = by_name[value.name].type, type_of(other, by_name).type
+    common = common_type(mine, theirs)
+    return mine == theirs or (common == mine != "string") or (is_integral(mine) and _whole(common))
+
+
+def _whole(kind: str | None) -> bool:
+    """Whether integers of any width keep their values in this type."""
+    return kind is not None and (is_integral(kind) or (is_decimal(kind) and kind.endswith(",0)")))
+
+
+def _floats(expression: exp.Expr, by_name: dict[str, Column]) -> bool:
+    return any(by_name[name].type in ("float", "double") for name in scalar.columns_of(expression))
+
+
+# ---- projections and unions
+
+
+def _projection(rel: Project, items: tuple[Item, ...], below: Properties, columns: tuple[Column, ...]) -> Properties:
+    by_name = {column.name: column for column in columns}
+    aliases: dict[str, list[str]] = {}
+    for item in items:
+        if isinstance(item.expression, exp.Column):
+            aliases.setdefault(item.expression.name, []).append(item.name)
+    # A column goes by its first new name; one that is gone keeps its own, marked so that no new name can be it.
+    new_names = {name: aliases[name][0] if name in aliases else f"\0{name}" for name in by_name}
+    given = _renamed(below, new_names)
+    dependencies, not_null = list(given.dependencies), set(given.not_null)
+    known = {name: Column(name, c.type, name not in below.not_null) for name, c in by_name.items()}
+    for item in items:
+        made = frozenset([item.name])
+        if isinstance(item.expression, exp.Column):
+            first = frozenset([new_names[item.expression.name]])
+            dependencies += [Dependency(first, made), Dependency(made, first)]
+            not_null |= made if first <= given.not_null else set()
+            continue
+        if not _floats(item.expression, by_name):
+            reads = frozenset(new_names[name] for name in scalar.columns_of(item.expression))
+            dependencies.append(Dependency(reads, made))
+        not_null |= set() if type_of(item.expression, known).nullable else made
+    names, required = frozenset(rel.names), frozenset(not_null)
+    known_now = merged(dependencies, required)
+    found = [key & names for key in given.keys if key <= closure(key & names, known_now, required)]
+    lax = tuple(key for key in given.lax_keys if key <= names)
+    return _made(rel, found, projected(known_now, names, required), required & names, lax)
+
+
+def _union(rel: Rel, branches: tuple[Rel, ...], given: list[Properties]) -> Properties:
+    """What holds of branches put one below the other."""
+    given = [_renamed(p, dict(zip(b.names, rel.names, strict=True))) for b, p in zip(branches, given, strict=True)]
+    not_null = frozenset(rel.names).intersection(*(p.not_null for p in given))
+    if len(branches) == 1:
+        return _made(rel, given[0].keys, given[0].dependencies, not_null, given[0].lax_keys)
+    telling = [name for place, name in enumerate(rel.names) if _values_differ(_constants(branches, place))]
+    if not telling:
+        return _made(rel, [], (), not_null)
+    mark = frozenset(telling[:1])
+    shared = [
+        Dependency(dependency.left | mark, common, dependency.lax)
+        for dependency in given[0].dependencies
+        if (common := _everywhere(dependency, given[1:]))
+    ]
+    found = [
+        mark.union(*choice)
+        for choice in itertools.islice(itertools.product(*(p.keys for p in given)), MOST_KEYS)
+        if all(p.keys for p in given)
+    ]
+    return _made(rel, found, tuple(shared), not_null)
+
+
+def _everywhere(dependency: Dependency, others: list[Properties]) -> Columns:
+    """The part of a dependency's right side that holds in all of these too."""
+    right = dependency.right
+    for other in others:
+        known = other.not_null | dependency.left if dependency.lax else other.not_null
+        right &= closure(dependency.left, other.dependencies, known)
+    return right
+
+
+def _constants(branches: tuple[Rel, ...], place: int) -> list[tuple[exp.Expr, ...]]:
+    """The expression of one column in each branch, where all of them are projections."""
+    if not all(isinstance(branch, Project) for branch in branches):
+        return []
+    return [(branch.items[place].expression,) for branch in branches if isinstance(branch, Project)]
+
+
+def _values_differ(lists: list[tuple[exp.Expr, ...]]) -> bool:
+    """Whether lists of literals are all different, each place in them of one kind, so that nothing is converted."""
+    shown = [tuple(_shown(value) for value in values) for values in lists]
+    alike = all(
+        len({kind for kind, _ in column}) == 1 and ("", "") not in column for column in zip(*shown, strict=True)
+    )
+    return bool(lists) and alike and len(set(shown)) == len(shown)
+
+
+def _shown(value: exp.Expr) -> tuple[str, str]:
+    """The kind of a literal and its value; of anything else, nothing."""
+    match value:
+        case exp.Literal() if value.is_string:
+            return "string", value.name
+        case exp.Literal() if value.name.isdigit():
+            return "integer", str(int(value.name))
+        case exp.Neg(this=exp.Literal() as inner) if inner.name.isdigit() and not inner.is_string:
+            return "integer", str(-int(inner.name))
+        case exp.Boolean():
+            return "boolean", str(value.this)
+        case exp.Cast(this=inner, to=to) if to.this in exp.DataType.INTEGER_TYPES and _shown(inner)[0] == "integer":
+            return _shown(inner)
+    return "", ""
+
+
+# ---- joins
+
+
+def _join(rel: Join, left: Properties, right: Properties) -> Properties:
+    columns = schema(rel.left) + schema(rel.right)
+    ours, theirs = frozenset(rel.left.names), frozenset(rel.right.names)
+    met = _equalities(rel.condition, columns)
+    matched = left.not_null | right.not_null | needed_by(rel.condition)
+    partners = (*right.keys, *(key for key in right.lax_keys if key <= matched))
+    match rel.kind:
+        case JoinKind.INNER:
+            first = (*left.keys, *(key for key in left.lax_keys if key <= matched))
+            pairs = [a | b for a in first for b in partners]
+            return _made(rel, pairs, left.dependencies + right.dependencies + met, matched)
+        case JoinKind.SEMI:
+            own = tuple(d for d in met if d.left | d.right <= ours)
+            needed = needed_by(rel.condition) & ours
+            return _made(rel, left.keys, left.dependencies + own, left.not_null | needed, left.lax_keys)
+        case JoinKind.ANTI:
+            return left
+        case JoinKind.LEFT:
+            asked = scalar.columns_of(rel.condition) & ours
+            reached = closure(asked, left.dependencies + right.dependencies + met, matched) & theirs
+            there = _where_matched(right.dependencies + met, theirs, matched)
+            kept = (*left.dependencies, *there, Dependency(asked, reached))
+            pairs = [a | b for a in left.keys for b in partners]
+            return _made(rel, pairs, kept, left.not_null)
+        case JoinKind.FULL:
+            kept = (
+                *_where_matched(left.dependencies, ours, left.not_null),
+                *_where_matched(right.dependencies, theirs, right.not_null),
+            )
+            sure = [a | b for a in left.keys for b in right.keys if a & left.not_null and b & right.not_null]
+            return _made(rel, sure, kept, frozenset())
+        case _:
+            assert_never(rel.kind)
+
+
+def _where_matched(dependencies: Dependencies, side: Columns, matched: Columns) -> Iterable[Dependency]:
+    """What is left of dependencies when rows come in whose columns of one side are all NULL.
+
+    A column of the side that is never NULL in matched rows tells the two sorts of rows apart; without one only rows
+    without NULL on the left are spoken of. Of the other side's columns only those say anything.
+    """
+    for dependency in dependencies:
+        of_side = dependency.left & side
+        if not of_side:
+            continue
+        tells = bool(of_side & matched) and not dependency.lax
+        if dependency.right & side:
+            yield Dependency(dependency.left, dependency.right & side, lax=not tells)
+        if dependency.right - side:
+            yield Dependency(dependency.left, dependency.right - side, lax=True)
+
+
+# ---- windows
+
+
+# Without a frame the rows up to the last peer count, and peers agree on what is ordered by.
+_EVEN_FOR_PEERS = (exp.Rank, exp.DenseRank, exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)
+
+
+def _window(rel: Window, items: tuple[Item, ...], below: Properties) -> Properties:
+    partition = frozenset(rel.partition)
+    found, dependencies = list(below.keys), list(below.dependencies)
+    for item in items:
+        call, order = item.expression.this, item.expression.args.get("order")
+        ordered = scalar.columns_of(order) if order else frozenset[str]()
+        if isinstance(call, exp.RowNumber):
+            found.append(partition | {item.name})
+        elif isinstance(call, _EVEN_FOR_PEERS) and not item.expression.args.get("spec"):
+            dependencies.append(Dependency(partition | ordered, frozenset([item.name])))
+    return _made(rel, found, tuple(dependencies), below.not_null, below.lax_keys)
