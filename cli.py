@@ -343,6 +343,17 @@ def demo(
             raise typer.Exit(FINDING)
 
 
+@app.command("schema")
+def schema_(
+    warehouse: Annotated[str, typer.Argument(help="a warehouse, a folder of tables, or catalog:NAME")],
+) -> None:
+    """Print CREATE TABLE statements of tables that exist; add the keys to them."""
+    from .schemas import CATALOG, schema_text
+
+    settings = {"spark.sql.catalogImplementation": "hive"} if warehouse.startswith(CATALOG) else TINY
+    print(schema_text(warehouse, lambda: local_session("parquet", settings)), end="")
+
+
 @app.command("explain-error")
 def explain_error(
     code: Annotated[str | None, typer.Argument(help="as in DF0209; all are listed if left out")] = None,

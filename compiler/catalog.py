@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from sqlglot import exp
+
 from .algebra import Column
 from .source import Span
 
@@ -33,14 +35,23 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class Generated:
+    """A column that is computed from others of its row: GENERATED ALWAYS AS (…)."""
+
+    column: str
+    expression: exp.Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     name: str
     columns: tuple[Column, ...]
     span: Span = field(compare=False)
     keys: tuple[tuple[str, ...], ...] = ()  # the primary key first, then UNIQUE ones
     foreign_keys: tuple[ForeignKey, ...] = ()
-    checks: tuple[str, ...] = ()
+    checks: tuple[exp.Expr, ...] = ()  # bound; true or unknown in every row
     changes: Changes = Changes()
+    generated: tuple[Generated, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

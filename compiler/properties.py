@@ -17,9 +17,6 @@ changes and deltas. How operators keep properties:
 | Window | the input's; partition and row_number are a key |
 | UnionAll, Expand | what holds in each branch, if a column tells the branches apart by constants |
 | IntersectAll | both sides' |
-
-An equality says that values agree only where comparing does not convert them (`'01' = 1` is true). Floating point
-columns determine no computed ones: 0.0 and -0.0 agree, and their texts do not.
 """
 
 from __future__ import annotations
@@ -55,9 +52,8 @@ from .algebra import (
 )
 from .catalog import Catalog, Table, find_name
 from .columns import schema as schema
+from .conditions import equalities, floats, needed_by
 from .dependencies import Columns, Dependencies, Dependency, closure, keys_of, merged, projected, renamed
-from .nulls import needed_by
-from .types import common_type, is_decimal, is_integral
 from .typing import type_of
 
 Key = Columns
@@ -167,8 +163,26 @@ def _scan(rel: Scan, catalog: Catalog) -> Properties:
         return _made(rel, [], (), frozenset())
     names = frozenset(rel.names)
     declared = [frozenset(key) for key in table.keys if names.issuperset(key)]
-    dependencies = [d for d in _hierarchies(table, catalog) if d.left | d.right <= names]
-    return _made(rel, [], tuple(dependencies), frozenset(), tuple(declared))
+    dependencies = [*_hierarchies(table, catalog), *_generated(table)]
+    dependencies = [d for d in dependencies if d.left | d.right <= names]
+    return _made(rel, [], tuple(dependencies), _checked(table) & names, tuple(declared))
+
+
+def _checked(table: Table) -> Columns:
+    """The columns of CHECK (c IS NOT NULL): of CHECKs only these are never unknown."""
+    found = set()
+    for part in itertools.chain.from_iterable(scalar.conjuncts(condition) for condition in table.checks):
+        match part:
+            case exp.Not(this=exp.Is(this=exp.Column() as value, expression=exp.Null())):
+                found.add(value.name)
+    return frozenset(found)
+
+
+def _generated(table: Table) -> Iterable[Dependency]:
+    by_name = {column.name: column for column in table.columns}
+    for column in table.generated:
+        if not floats(column.expression, by_name):
+            yield Dependency(scalar.columns_of(column.expression), frozenset([column.column]))
 
 
 def _hierarchies(table: Table, catalog: Catalog) -> Iterable[Dependency]:
@@ -189,43 +203,8 @@ def _columns(table: Table, names: Iterable[str]) -> Columns:
 
 
 def _restricted(rel: Rel, below: Properties, condition: exp.Expr) -> Properties:
-    known = below.dependencies + _equalities(condition, schema(rel))
+    known = below.dependencies + equalities(condition, schema(rel))
     return _made(rel, below.keys, known, below.not_null | needed_by(condition), below.lax_keys)
-
-
-def _equalities(condition: exp.Expr, columns: tuple[Column, ...]) -> Dependencies:
-    """What a condition that is true says of the columns: constants, and columns that agree."""
-    by_name = {column.name: column for column in columns}
-    found: list[Dependency] = []
-    for part in scalar.conjuncts(condition):
-        match part:
-            case exp.EQ(this=left, expression=right) | exp.NullSafeEQ(this=left, expression=right):
-                for value, other in ((left, right), (right, left)):
-                    if isinstance(value, exp.Column) and _agrees(value, other, by_name):
-                        found.append(Dependency(scalar.columns_of(other), frozenset([value.name])))
-            case exp.Is(this=exp.Column() as value, expression=exp.Null()):
-                found.append(Dependency(frozenset(), frozenset([value.name])))
-    return tuple(found)
-
-
-def _agrees(value: exp.Column, other: exp.Expr, by_name: dict[str, Column]) -> bool:
-    """Whether equality with `other` fixes the column: it is compared in its own type, or in a wider exact one."""
-    if value.name not in by_name or not scalar.columns_of(other) <= set(by_name):
-        return False
-    if not isinstance(other, exp.Column) and _floats(other, by_name):
-        return False
-    mine, theirs = by_name[value.name].type, type_of(other, by_name).type
-    common = common_type(mine, theirs)
-    return mine == theirs or (common == mine != "string") or (is_integral(mine) and _whole(common))
-
-
-def _whole(kind: str | None) -> bool:
-    """Whether integers of any width keep their values in this type."""
-    return kind is not None and (is_integral(kind) or (is_decimal(kind) and kind.endswith(",0)")))
-
-
-def _floats(expression: exp.Expr, by_name: dict[str, Column]) -> bool:
-    return any(by_name[name].type in ("float", "double") for name in scalar.columns_of(expression))
 
 
 # ---- projections and unions
@@ -249,7 +228,7 @@ def _projection(rel: Project, items: tuple[Item, ...], below: Properties, column
             dependencies += [Dependency(first, made), Dependency(made, first)]
             not_null |= made if first <= given.not_null else set()
             continue
-        if not _floats(item.expression, by_name):
+        if not floats(item.expression, by_name):
             reads = frozenset(new_names[name] for name in scalar.columns_of(item.expression))
             dependencies.append(Dependency(reads, made))
         not_null |= set() if type_of(item.expression, known).nullable else made
@@ -330,7 +309,7 @@ def _shown(value: exp.Expr) -> tuple[str, str]:
 def _join(rel: Join, left: Properties, right: Properties) -> Properties:
     columns = schema(rel.left) + schema(rel.right)
     ours, theirs = frozenset(rel.left.names), frozenset(rel.right.names)
-    met = _equalities(rel.condition, columns)
+    met = equalities(rel.condition, columns)
     matched = left.not_null | right.not_null | needed_by(rel.condition)
     partners = (*right.keys, *(key for key in right.lax_keys if key <= matched))
     match rel.kind:

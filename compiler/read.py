@@ -7,6 +7,7 @@ yet, and every error is collected.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,16 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE t ADD CONSTRAINT …, or ALTER COLUMN … SET NOT NULL."""
+
+    table: str
+    actions: tuple[exp.Expr, ...]
+    span: Span
+    dialect: str = DIALECT
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     name: str
     column_names: tuple[exp.Identifier, ...]
@@ -50,7 +61,7 @@ class CreateView:
     translated: str | None = None  # the query as Spark SQL, where the file is in another dialect
 
 
-Statement = CreateTable | CreateView | Dimension | Source | AlterChanges
+Statement = CreateTable | AlterTable | CreateView | Dimension | Source | AlterChanges
 
 
 @dataclass(slots=True)
@@ -227,13 +238,14 @@ def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Incl
         return parse_declaration(span)
     pragmas = _pragmas(leading)
     try:
-        parsed = sqlglot.parse_one(span.text, dialect=dialect)
+        parsed = sqlglot.parse_one(_without_enforcement(span.text, dialect), dialect=dialect)
     except ParseError as error:
         raise InputError([_syntax_error(span, error, dialect)]) from None
     except RecursionError:
         raise too_deep(head_of(span)) from None
-    except (SqlglotError, ValueError, IndexError, AttributeError, TypeError, KeyError) as error:
-        raise InputError([Diagnostic("DF0004", f"this is not {_named(dialect)}: {error}", head_of(span))]) from None
+    except Exception as error:  # on text that is no SQL sqlglot may fail in any way
+        because = str(error).split("\n")[0]
+        raise InputError([Diagnostic("DF0004", f"this is not {_named(dialect)}: {because}", head_of(span))]) from None
     if _depth(parsed) > MOST_DEPTH:
         raise too_deep(head_of(span))
     match parsed:
@@ -243,6 +255,8 @@ def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Incl
             if dialect != DIALECT and (wrong := dialects.refuse_unbounded(schema, span)):
                 raise InputError(wrong)
             return CreateTable(schema, span, dialect)
+        case exp.Alter(kind="TABLE", this=exp.Table() as table) if all(map(_constrains, parsed.args["actions"])):
+            return AlterTable(table.name, tuple(parsed.args["actions"]), span, dialect)
         case exp.Create(kind="VIEW", expression=exp.Query() as query):
             return _view(parsed, query, pragmas, span, dialect)
     raise InputError(
@@ -254,6 +268,34 @@ def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Incl
                 "it holds CREATE TABLE, CREATE [MATERIALIZED | TEMPORARY] VIEW … AS SELECT, and declarations",
             )
         ]
+    )
+
+
+def _without_enforcement(text: str, dialect: str) -> str:
+    """CREATE TABLE and ALTER TABLE without the words that say how a constraint is enforced: sqlglot knows few of them.
+
+    Spaces take their place, so that positions stay. A column may be called so; a constraint's word follows others.
+    """
+    if not _ENFORCEMENT.search(text) or not _TABLES.match(text):
+        return text
+    tokens, blank = Dialect.get_or_raise(dialect).tokenize(text), list(text)
+    for before, token in itertools.pairwise(tokens):
+        word = token.text.upper()
+        if word in ("ENFORCED", "RELY", "NORELY", "TIMESERIES") and before.token_type not in _BEFORE_A_NAME:
+            start = before.start if word == "ENFORCED" and before.token_type == TokenType.NOT else token.start
+            blank[start : token.end + 1] = " " * (token.end + 1 - start)
+    return "".join(blank)
+
+
+_TABLES = re.compile(r"(?:create|alter)\b(?:\s+\w+)*?\s+table\b", re.IGNORECASE)
+_ENFORCEMENT = re.compile(r"\b(?:enforced|rely|norely|timeseries)\b", re.IGNORECASE)
+_BEFORE_A_NAME = (TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.CONSTRAINT, TokenType.REFERENCES)
+
+
+def _constrains(action: exp.Expr) -> bool:
+    """Whether an action of ALTER TABLE declares something of the table's rows."""
+    return isinstance(action, exp.AddConstraint) or (
+        isinstance(action, exp.AlterColumn) and action.args.get("allow_null") is False
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from deltafold.compiler import properties as derivation
+from deltafold.compiler.conditions import needed_by
 from deltafold.compiler.dependencies import (
     Columns,
     Dependencies,
@@ -19,7 +20,6 @@ from deltafold.compiler.dependencies import (
     minimal_cover,
     projected,
 )
-from deltafold.compiler.nulls import needed_by
 from deltafold.compiler.pipeline import compile_text
 from deltafold.compiler.properties import properties
 from hypothesis import given, settings
@@ -153,7 +153,7 @@ FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "a condition needs all of its columns": ("needed_by", _all_columns),
     "an outer join keeps dependencies as they are": ("_where_matched", _unchanged),
     "any columns tell the branches of a union apart": ("_values_differ", lambda _: True),
-    "any condition makes constants": ("_equalities", _constants),
+    "any condition makes constants": ("equalities", _constants),
     "a projection forgets what determined its columns": ("projected", _cut),
 }
 
