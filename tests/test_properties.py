@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from constrained_plans import check, search
 from deltafold.compiler import properties as derivation
 from deltafold.compiler.conditions import needed_by
 from deltafold.compiler.dependencies import (
@@ -24,7 +25,6 @@ from deltafold.compiler.pipeline import compile_text
 from deltafold.compiler.properties import properties
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from constrained_plans import check, search
 from sqlglot import exp, parse_one
 
 NAMES = "abcd"
