@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.status import Status
 
 from .codegen.emit import emit, stale, write
-from .codegen.plan_text import plan_data, plan_text, view_text
+from .codegen.plan_text import cores_text, plan_data, plan_text, view_text
 from .compiler import dialects, errors
 from .compiler.catalog import did_you_mean
 from .compiler.dependencies import minimal_cover
@@ -111,7 +111,7 @@ def explain(
     for view in plan.views:
         if view.name not in chosen:
             continue
-        lines = view_text(view, why_not=why_not, steps=steps)
+        lines = view_text(view, why_not=why_not, steps=steps) + cores_text(plan, view.name)
         if props:
             lines += _properties_text(view, plan)
         blocks.append("\n".join(lines))

@@ -7,11 +7,13 @@ from pathlib import Path
 from ..compiler.plan import Plan
 from .plan_text import plan_json, plan_text
 from .scripts import scripts
+from .sources_json import sources_json
 
 
 def emit(plan: Plan, format: str) -> dict[str, str]:
     """Every file of the output directory, by name."""
-    return {"plan.txt": plan_text(plan), "plan.json": plan_json(plan), **scripts(plan, format)}
+    described = {"sources.json": sources_json(plan)} if plan.cores else {}
+    return {"plan.txt": plan_text(plan), "plan.json": plan_json(plan), **described, **scripts(plan, format)}
 
 
 def write(files: dict[str, str], directory: Path) -> list[str]:

@@ -9,6 +9,7 @@ from ..compiler import scalar
 from ..compiler.algebra import Column
 from ..compiler.plan import ApplyBag, Merge, Plan, Replace, Step, ViewPlan
 from ..grammar.notation import print_rel
+from .paths_text import core_data, core_text
 
 PLAN_VERSION = 1
 
@@ -28,8 +29,13 @@ def plan_text(plan: Plan) -> str:
     width = max((len(view.name) for view in plan.views), default=0)
     lines += [f"  {view.name:<{width}}  {view.strategy}" for view in plan.views]
     for view in plan.views:
-        lines += ["", *view_text(view)]
+        lines += ["", *view_text(view), *cores_text(plan, view.name)]
     return "\n".join(lines) + "\n"
+
+
+def cores_text(plan: Plan, view: str) -> list[str]:
+    """The cores of a view over sources, with the query path of every change."""
+    return [line for core in plan.cores if core.view == view for line in core_text(core)]
 
 
 def view_text(view: ViewPlan, why_not: bool = True, steps: bool = True) -> list[str]:
@@ -86,7 +92,9 @@ def plan_json(plan: Plan) -> str:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    return {"version": PLAN_VERSION, "source": plan.source, "views": [_view_data(view) for view in plan.views]}
+    cores = {core.view: {"core": core_data(core)} for core in plan.cores}
+    views = [_view_data(view) | cores.get(view.name, {}) for view in plan.views]
+    return {"version": PLAN_VERSION, "source": plan.source, "views": views}
 
 
 def _view_data(view: ViewPlan) -> dict[str, Any]:

@@ -253,7 +253,7 @@ def _obey_pragmas(view: BoundView, plan: ViewPlan) -> None:
                 errors.append(Diagnostic("DF0401", message, pragma.span, "leave the line out, or simplify the view"))
         elif name == "require":
             errors.append(Diagnostic("DF0403", f"require {value} is not known", pragma.span, "require incremental"))
-        elif name not in ("strategy", "require"):
+        elif name not in ("strategy", "require", "consistency"):
             errors.append(Diagnostic("DF0404", f"deltafold: {pragma.name} is not known", pragma.span))
     if errors:
         raise InputError(errors)

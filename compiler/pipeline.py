@@ -4,6 +4,7 @@
     schema    CREATE TABLE, …      -> catalog                          compiler/schema.py
     bind      CREATE VIEW          -> algebra                          compiler/bind/
     verify    algebra              -> the same, known to be well formed compiler/wellformed.py
+    split     views over sources   -> core of each, and the rest       compiler/cores.py
     decide    algebra              -> strategy, stored columns, steps  compiler/decide.py
     emit      plan                 -> scripts, plan.txt, plan.json     codegen/
 
@@ -20,6 +21,7 @@ from sqlglot import exp
 from ..rewrites.normalise import normalise
 from .algebra import GroupBy, Project, scans
 from .bind import BoundView, bind_views
+from .cores import split_views
 from .decide import plan_view
 from .plan import Definition, Plan, ViewPlan
 from .properties import schema
@@ -47,6 +49,8 @@ def _compile(file: ReadFile, source: str) -> Plan:
     bound, ordered, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
     errors += schema_errors + view_errors
     bound = tuple(replace(view, rel=normalise(view.rel, catalog).rel) for view in bound)
+    bound, catalog, cores, source_errors = split_views(bound, catalog)
+    errors += source_errors
     read_names = {name for view in bound for name in _reads(view)}
     plans: list[ViewPlan] = []
     for view in bound:
@@ -66,7 +70,7 @@ def _compile(file: ReadFile, source: str) -> Plan:
     warnings = tuple(file.warnings)
     warnings += tuple(warning for view in bound for warning in _warnings(view))
     warnings += tuple(warning for view, plan in zip(bound, plans, strict=True) for warning in _recomputed(view, plan))
-    return Plan(source, catalog, tuple(plans), definitions, warnings)
+    return Plan(source, catalog, tuple(plans), definitions, warnings, cores)
 
 
 def _reads(view: BoundView) -> set[str]:

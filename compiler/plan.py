@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from .algebra import Column, Rel
-from .catalog import Catalog
+from .catalog import Catalog, Table
+from .joingraph import Core
 from .source import Diagnostic, Span
 
 
@@ -89,6 +90,16 @@ class ViewPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewCore:
+    """What a view over sources is maintained from: a join of source tables, stored as a table of its own."""
+
+    view: str
+    core: Core
+    table: Table
+    consistency: str  # complete, strong or convergent
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A view as its author wrote it, temporary ones included."""
 
@@ -107,6 +118,7 @@ class Plan:
     views: tuple[ViewPlan, ...]
     definitions: tuple[Definition, ...] = field(default=(), compare=False)  # in the order in which they can be run
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    cores: tuple[ViewCore, ...] = ()
 
     @property
     def tables(self) -> tuple[str, ...]:
