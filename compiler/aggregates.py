@@ -177,7 +177,7 @@ FUNCTIONS: dict[str, AggregateFacts] = {
         _of_pairs("regr_intercept", exp.RegrIntercept),
         _of_pairs("regr_r2", exp.RegrR2),
         # percentiles and the like
-        AggregateFacts("percentile", _H, _percentile, (exp.Quantile,), (), (2, 3)),
+        AggregateFacts("percentile", _H, _percentile, (exp.Quantile,), ("percentile",), (2, 3)),
         AggregateFacts("median", _H, _percentile, (exp.Median,)),
         AggregateFacts(
             "percentile_approx", _H, _approximate_percentile, (exp.ApproxQuantile,), (), (2, 3), order=Order.ALWAYS

@@ -20,6 +20,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..grammar.declarations import AlterChanges, Include, Pragma, is_declaration, parse_declaration, parse_pragma
+from ..grammar.spark_dialect import SparkViews, is_gpivot
 from . import dialects
 from .catalog import Dimension, Source, did_you_mean
 from .scalar import DIALECT
@@ -58,7 +59,7 @@ class CreateView:
     span: Span
     name_span: Span
     dialect: str = DIALECT
-    translated: str | None = None  # the query as Spark SQL, where the file is in another dialect
+    translated: str | None = None  # the query as Spark SQL, where it is in another dialect or holds GPIVOT
 
 
 Statement = CreateTable | AlterTable | CreateView | Dimension | Source | AlterChanges
@@ -238,7 +239,8 @@ def _read_statement(leading: Span, span: Span, dialect: str) -> Statement | Incl
         return parse_declaration(span)
     pragmas = _pragmas(leading)
     try:
-        parsed = sqlglot.parse_one(_without_enforcement(span.text, dialect), dialect=dialect)
+        text = _without_enforcement(span.text, dialect)
+        parsed = sqlglot.parse_one(text, dialect=SparkViews if dialect == DIALECT else dialect)
     except ParseError as error:
         raise InputError([_syntax_error(span, error, dialect)]) from None
     except RecursionError:
@@ -344,7 +346,9 @@ def _view(create: exp.Create, query: exp.Expr, pragmas: tuple[Pragma, ...], span
     name_span = place_of(target, span)
     if target.args.get("db"):
         raise InputError([Diagnostic("DF0009", "a view's name has one part", name_span, "leave out the database")])
-    return CreateView(target.name, columns, query, temporary, pragmas, span, name_span, dialect)
+    ours = any(is_gpivot(pivot) for pivot in query.find_all(exp.Pivot))
+    translated = query.sql(dialect=DIALECT, comments=False) if ours else None
+    return CreateView(target.name, columns, query, temporary, pragmas, span, name_span, dialect, translated)
 
 
 def _pragmas(leading: Span) -> tuple[Pragma, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
@@ -275,6 +276,11 @@ def value(expression: exp.Expr, row: Row) -> Any:
             return True if given in listed else None if None in listed else False
         case exp.Cast(this=a):
             return _cast(value(a, row), expression.to)
+        case exp.Ceil(this=a) | exp.Floor(this=a):
+            inner = value(a, row)
+            return None if inner is None else (math.ceil if isinstance(expression, exp.Ceil) else math.floor)(inner)
+        case exp.Array():
+            return [value(part, row) for part in expression.expressions]
         case exp.Neg(this=a):
             inner = value(a, row)
             return None if inner is None else -inner
