@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 from deltafold.compiler.algebra import GPivot, GUnpivot, Ref, Rel
+from deltafold.compiler.bind import bind_views
 from deltafold.compiler.pipeline import compile_text
 from deltafold.compiler.properties import schema
+from deltafold.compiler.read import CreateView, read_text
+from deltafold.compiler.schema import bind_schema
 from deltafold.compiler.source import InputError
 from deltafold.verify import author_query
 from oracle import evaluate
@@ -87,14 +90,20 @@ def _views(listed: str) -> list[str]:
 QUERIES = _views(PIVOTS) + _views(UNPIVOTS) + _views(GPIVOTS)
 
 
-def _bound(query: str) -> Rel:
-    return compile_text(f"{TABLES}CREATE VIEW view AS {query};").views[0].definition
+def _bound(*queries: str) -> dict[str, Rel]:
+    """The views as they are bound, before any rewriting; the first one is called v0."""
+    views = "".join(f"CREATE VIEW v{n} AS {query};\n" for n, query in enumerate(queries))
+    file = read_text(TABLES + views)
+    catalog, _ = bind_schema(file.statements)
+    bound, _, errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
+    if file.errors or errors:
+        raise InputError([*file.errors, *errors])
+    return {view.name: view.rel for view in bound}
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_binds(query: str) -> None:
-    rel = _bound(query)
-    found: list[Rel] = [rel]
+    found = list(_bound(query).values())
     for node in found:
         found.extend(node.inputs)
     assert any(isinstance(node, GPivot | GUnpivot) for node in found)
@@ -132,7 +141,7 @@ def test_what_is_wrong_is_said_at_its_place(query: str, code: str, said: str) ->
     [diagnostic] = refused.value.diagnostics
     assert diagnostic.code == code
     assert said in diagnostic.render()
-    assert diagnostic.span.line == 6 and diagnostic.span.column > len("CREATE VIEW view AS ")
+    assert diagnostic.span.line == 6 and diagnostic.span.column > len("CREATE VIEW v0 AS ")
 
 
 def random_tables(draw: random.Random) -> dict[str, list[dict[str, Any]]]:
@@ -185,15 +194,17 @@ def test_the_oracle_and_spark_agree(seed: int, spark: Any) -> None:
         spark.createDataFrame(rows, shape).createOrReplaceTempView(table.name)
     relations = {Ref(name): rows for name, rows in tables.items()}
     wrong = []
-    for view, definition, query in zip(plan.views, plan.definitions, queries, strict=True):
+    bound = _bound(*queries)
+    for definition, query in zip(plan.definitions, queries, strict=True):
+        rel = bound[definition.name]
         frame = spark.sql(author_query(definition))
-        columns = schema(view.definition)
+        columns = schema(rel)
         types = [(field.name, field.dataType.simpleString()) for field in frame.schema]
         if types != [(column.name, column.type) for column in columns]:
             wrong.append((query, "columns", types, columns))
             continue
         expected = _bag([tuple(row) for row in frame.collect()])
-        found = _bag([tuple(row.values()) for row in evaluate(view.definition, relations)])
+        found = _bag([tuple(row.values()) for row in evaluate(rel, relations)])
         if expected != found:
             wrong.append((query, "rows", expected - found, found - expected))
     assert not wrong, "\n".join(map(str, wrong))
