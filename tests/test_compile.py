@@ -102,7 +102,6 @@ UNSUPPORTED = {
     "window function": "SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM t",
     "subquery": "SELECT k FROM t WHERE v IN (SELECT v FROM t)",
     "COUNT(DISTINCT": "SELECT k, COUNT(DISTINCT v) AS n FROM t GROUP BY k",
-    "PIVOT": "SELECT * FROM t PIVOT (SUM(v) FOR s IN ('a', 'b'))",
 }
 
 
