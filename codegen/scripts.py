@@ -6,7 +6,7 @@ import hashlib
 
 from ..compiler import scalar
 from ..compiler.algebra import Ref, Scan, State, scans
-from ..compiler.plan import ApplyBag, Merge, Plan, Replace, Step, ViewPlan
+from ..compiler.plan import SHOWN, ApplyBag, Merge, Plan, Replace, Step, ViewPlan
 from ..grammar.notation import print_rel
 from .frames import Lines, expression, identifier, literal
 from .joined import warehouse_text
@@ -94,7 +94,8 @@ def _scan_text(plan: Plan, scan: Scan) -> str:
 def _public(view: ViewPlan) -> str:
     if not view.hidden:
         return ""
-    return f".select({', '.join(literal(scalar.quote(column.name)) for column in view.columns)})"
+    shown = f".where({literal(scalar.quote(SHOWN))})" if view.is_filtered else ""
+    return shown + f".select({', '.join(literal(scalar.quote(column.name)) for column in view.columns)})"
 
 
 def _function(plan: Plan, step: Step, context: str) -> Lines:

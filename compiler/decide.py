@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .aggregates import FUNCTIONS
-from .algebra import GroupBy, Item, Project, Ref, Rel, Scan, State, UnionAll, col, scans
+from sqlglot import exp
+
+from . import scalar
+from .algebra import GPivot, GroupBy, Item, Project, Ref, Rel, Scan, State, UnionAll, col, scans
 from .bind import BoundView
 from .catalog import Catalog
+from .crosstabs import of_aggregate, of_rows
 from .deltas import Deltas, in_state, is_linear, narrowed, signed_rows
 from .parts import parts_of, recompute_parts, with_part_columns
-from .plan import ApplyBag, Refusal, Replace, Step, ViewPlan
+from .plan import SHOWN, ApplyBag, Refusal, Replace, Step, ViewPlan
 from .properties import keys, schema
 from .prune import prune
 from .reproducible import not_reproducible
 from .source import Diagnostic, InputError
-from .summary import image_changes, merge, propagate_steps, summarize
+from .summary import Summary, decomposed, image_changes, merge, propagate_steps, summarize
+from .tops import Top, peel
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,35 +73,90 @@ def _append(context: Context) -> Outcome:
 
 
 def _summary_delta(context: Context) -> Outcome:
-    view = context.view
-    match view.rel:
-        case Project(input=GroupBy() as grouped) as rel:
-            pass
-        case GroupBy() as grouped:
-            rel = Project(grouped, tuple(Item(name, col(name)) for name in grouped.names))
-        case _:
-            return Unfit("there is no GROUP BY on top of the view")
+    top = peel(context.view.rel)
+    if not isinstance(top.below, GroupBy):
+        return Unfit("there is no GROUP BY on top of the view")
+    return _merged(context, top, top.below, "summary-delta")
+
+
+def _pivot_of_aggregate(context: Context) -> Outcome:
+    top = peel(context.view.rel)
+    if not isinstance(top.below, GPivot):
+        return NO_PIVOT
+    crosstab = of_aggregate(top.below)
+    if isinstance(crosstab, str):
+        return Unfit(crosstab)
+    return _crosstab(context, top, crosstab, "pivot-of-aggregate")
+
+
+def _pivot(context: Context) -> Outcome:
+    top = peel(context.view.rel)
+    if not isinstance(top.below, GPivot):
+        return NO_PIVOT
+    return _crosstab(context, top, of_rows(top.below), "pivot")
+
+
+def _crosstab(context: Context, top: Top, crosstab: Project, strategy: str) -> Outcome:
+    if top.condition is not None and strategy != "filtered-pivot":
+        return Unfit("there is a condition above the PIVOT")
+    values = {item.name: item.expression for item in crosstab.items}
+    items = tuple(Item(i.name, scalar.canonical(scalar.substitute(i.expression, values))) for i in top.items)
+    condition = None if top.condition is None else scalar.canonical(scalar.substitute(top.condition, values))
+    assert isinstance(crosstab.input, GroupBy)
+    return _merged(context, Top(items, condition, crosstab.input), crosstab.input, strategy)
+
+
+def _filtered_pivot(context: Context) -> Outcome:
+    top = peel(context.view.rel)
+    if not isinstance(top.below, GPivot):
+        return NO_PIVOT
+    if top.condition is None:
+        return Unfit("there is no condition above the PIVOT")
+    crosstab = of_aggregate(top.below)
+    if isinstance(crosstab, Project):
+        outcome = _crosstab(context, top, crosstab, "filtered-pivot")
+        if isinstance(outcome, ViewPlan):
+            return outcome
+    return _crosstab(context, top, of_rows(top.below), "filtered-pivot")
+
+
+NO_PIVOT = Unfit("there is no PIVOT in the view")
+
+
+def summary_of(view: BoundView, top: Top, grouped: GroupBy, catalog: Catalog) -> Summary | Unfit:
+    """How a view with groups on top is stored, if its aggregates are made of parts that can be added up."""
+    columns = {column.name: column for column in schema(grouped.input)}
     for measure in grouped.measures:
-        if not FUNCTIONS[measure.function].parts or measure.distinct or len(measure.arguments) > 1:
-            return Unfit(f"{measure.function.upper()} is not made of parts that can be added up")
-    deltas = context.deltas()
+        if decomposed(measure, columns) is None:
+            distinct = " of DISTINCT values" if measure.distinct else ""
+            return Unfit(f"{measure.function.upper()}{distinct} is not made of parts that can be added up")
     if not is_linear(grouped.input):
-        if because := not_reproducible(grouped.input, context.catalog):
+        if because := not_reproducible(grouped.input, catalog):
             return Unfit(because)
         grouped = replace(grouped, input=narrowed(prune(grouped).inputs[0]))
-        rel = replace(rel, input=grouped)
-    insert_only = deltas.only_inserts(grouped.input)
-    summary = summarize(view.name, rel, grouped)
+    items = top.items
+    if top.condition is not None:
+        items += (Item(SHOWN, scalar.canonical(exp.Coalesce(this=top.condition, expressions=[exp.false()]))),)
+    return summarize(view.name, Project(grouped, items), grouped)
+
+
+def _merged(context: Context, top: Top, grouped: GroupBy, strategy: str) -> Outcome:
+    view = context.view
+    summary = summary_of(view, top, grouped, context.catalog)
+    if isinstance(summary, Unfit):
+        return summary
+    deltas = context.deltas()
+    insert_only = deltas.only_inserts(summary.core)
     steps = tuple(replace(step, rel=prune(step.rel)) for step in propagate_steps(summary, insert_only, deltas))
     merged = merge(summary, insert_only)
-    public = {item.name for item in summary.values}
+    public = set(view.rel.names)
     stored = schema(summary.initial)
     changes = None
     if context.read_by_others:
         rows = image_changes(summary, merged, steps[-1])
         changes = Step(f"changes_{view.name}", rows, "each changed group's row before (-1) and after (+1)")
     return context.plan(
-        strategy="summary-delta",
+        strategy=strategy,
         initial=summary.initial,
         columns=tuple(column for column in stored if column.name in public),
         hidden=tuple(column for column in stored if column.name not in public),
@@ -106,10 +165,6 @@ def _summary_delta(context: Context) -> Outcome:
         changes=changes,
         refresh=merged,
     )
-
-
-def _no_pivot(context: Context) -> Outcome:
-    return Unfit("there is no PIVOT in the view")
 
 
 def _insert_delete(context: Context) -> Outcome:
@@ -179,9 +234,9 @@ def _recompute(context: Context) -> Outcome:
 STRATEGIES: dict[str, tuple[str, Callable[[Context], Outcome]]] = {
     "append": ("DF0501", _append),  # nothing that is stored is read
     "summary-delta": ("DF0502", _summary_delta),  # the changed groups are merged
-    "pivot-of-aggregate": ("DF0503", _no_pivot),
-    "pivot": ("DF0503", _no_pivot),
-    "filtered-pivot": ("DF0503", _no_pivot),
+    "pivot-of-aggregate": ("DF0503", _pivot_of_aggregate),  # so are the changed keys of a crosstab
+    "pivot": ("DF0503", _pivot),  # the same, each cell the only row
+    "filtered-pivot": ("DF0503", _filtered_pivot),  # the same, keys that do not satisfy the condition hidden
     "insert-delete": ("DF0504", _insert_delete),  # rows come and go
     "partition-recompute": ("DF0505", _partition_recompute),  # parts are computed anew
     "recompute": ("", _recompute),  # always fits, and says so loudly

@@ -11,6 +11,8 @@ from .catalog import Catalog, Table
 from .joingraph import Core
 from .source import Diagnostic, Span
 
+SHOWN = "__shown"  # the hidden column that says which stored rows the view shows
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -87,6 +89,11 @@ class ViewPlan:
     @property
     def stored(self) -> tuple[Column, ...]:
         return self.columns + self.hidden
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some stored rows are not the view's: those where `__shown` is false."""
+        return any(column.name == SHOWN for column in self.hidden)
 
 
 @dataclass(frozen=True, slots=True)

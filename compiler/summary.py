@@ -15,11 +15,16 @@ and for MIN and MAX under deletions also
 Departures from the paper: keys are compared null-safe; SUM is NULL when COUNT(e) reaches 0; the extremes of inserted
 and of deleted values are kept apart, which makes the recomputation test tight without assuming minimal changes;
 all of it happens in propagate, so that refresh never reads a base table.
+
+HAVING filters groups after the merge: all groups are stored, and a hidden column `__shown` says which ones the author
+sees. A pivot is a summary too (`crosstabs`); a part `only` holds the only value of a cell.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlglot import exp
 
@@ -43,11 +48,17 @@ from .algebra import (
     UnionAll,
     col,
 )
+from .crosstabs import ONLY
 from .deltas import Deltas
-from .plan import Assignment, Merge, Step
+from .moments import algebra_of
+from .plan import SHOWN, Assignment, Merge, Step
 from .properties import schema
 from .types import ScalarType
 from .typing import type_of
+
+StoredFunction = PartFunction | Literal["only"]
+EXTREMES = ("min", "max")
+KEPT_APART = (*EXTREMES, ONLY)  # what comes and what goes are kept apart, of net changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,7 @@ class Part:
     """A stored distributive aggregate. `count` names the part that says how many values it has."""
 
     name: str
-    function: PartFunction
+    function: StoredFunction
     argument: exp.Expr | None  # over the core
     count: str
     nullable: bool
@@ -82,7 +93,7 @@ class Summary:
         """The stored view from scratch."""
         columns = tuple(column for _, column in self.keys)
         measured = {p.name: f"__{p.name}" if p.name in columns else p.name for p in self.parts}
-        measures = tuple(Measure(measured[p.name], p.function, _arguments(p.argument)) for p in self.parts)
+        measures = tuple(Measure(measured[p.name], _called(p.function), _arguments(p.argument)) for p in self.parts)
         grouped = GroupBy(self.core, columns, measures)
         public = {item.name for item in self.values}
         hidden = [name for name in (*self.key, *(part.name for part in self.parts)) if name not in public]
@@ -109,7 +120,7 @@ def summarize(view: str, rel: Project, grouped: GroupBy) -> Summary:
     parts: dict[str, Part] = {}
     visible = {_part_text(m.function, m.argument): m.name for m in grouped.measures}
 
-    def part(function: PartFunction, argument: exp.Expr | None) -> Part:
+    def part(function: StoredFunction, argument: exp.Expr | None) -> Part:
         nullable = argument is not None and type_of(argument, columns).nullable
         if function == "count" and not nullable:
             argument = None  # COUNT of what is never NULL is COUNT(*)
@@ -118,8 +129,8 @@ def summarize(view: str, rel: Project, grouped: GroupBy) -> Summary:
             same = [m for t, m in visible.items() if t == text or (text == "count(*)" and _counts_rows(t))]
             hidden = f"__{function}" + (f"_{argument.name}" if argument is not None and argument.name else "")
             name = next((stored_name(m, "") for m in same if any(i.expression == col(m) for i in rel.items)), None)
-            count = "" if function == "count" else part("count", argument).name
-            kind = aggregate_type(function, None if argument is None else type_of(argument, columns)).type
+            count = "" if function in ("count", ONLY) else part("count", argument).name
+            kind = aggregate_type(_called(function), None if argument is None else type_of(argument, columns)).type
             parts[text] = Part(name or _fresh(hidden, taken), function, argument, count, nullable, kind)
         return parts[text]
 
@@ -133,18 +144,53 @@ def summarize(view: str, rel: Project, grouped: GroupBy) -> Summary:
     count = part("count", None).name
     over_parts: dict[str, exp.Expr] = {column: col(name) for name, column in keys}
     for measure in grouped.measures:
-        facts = FUNCTIONS[measure.function]
-        found = [part(function, measure.argument) for function in facts.parts]
-        if facts.quotient:
-            argument = measure.argument
-            assert argument is not None
-            over_parts[measure.name] = _quotient(found[0].name, found[1].name, type_of(argument, columns).type)
-        else:
-            over_parts[measure.name] = col(found[0].name)
+        made = decomposed(measure, columns)
+        assert made is not None
+        names: dict[str, exp.Expr] = {name: col(part(f, argument).name) for name, f, argument in made.parts}
+        over_parts[measure.name] = scalar.canonical(scalar.substitute(made.value, names))
     values = tuple(
         Item(item.name, scalar.canonical(scalar.substitute(item.expression, over_parts))) for item in rel.items
     )
     return Summary(view, grouped.input, keys, tuple(parts.values()), values, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposed:
+    """An aggregate as a scalar expression over parts; each part is its name there, a function and an argument."""
+
+    parts: tuple[tuple[str, StoredFunction, exp.Expr | None], ...]
+    value: exp.Expr
+
+
+def decomposed(measure: Measure, columns: Mapping[str, Column]) -> Decomposed | None:
+    """The parts of an aggregate; None where it is not made of parts that can be added up."""
+    if measure.function == ONLY:
+        return Decomposed((("p0", "only", measure.argument),), col("p0"))
+    facts = FUNCTIONS[measure.function]
+    if measure.distinct and not facts.idempotent:
+        return None
+    kinds = [type_of(argument, columns).type for argument in measure.arguments]
+    if facts.parts:
+        argument = measure.argument if len(measure.arguments) <= 1 else _all_there(measure.arguments)
+        parts = tuple((f"p{place}", function, argument) for place, function in enumerate(facts.parts))
+        return Decomposed(parts, _quotient("p0", "p1", kinds[0]) if facts.quotient else col("p0"))
+    if any(kind in ("float", "double") for kind in kinds):
+        return None  # differences of large sums would cancel the digits that count
+    algebra = algebra_of(measure.function, measure.arguments, kinds)
+    if algebra is None:
+        return None
+    return Decomposed(tuple((p.name, p.function, p.argument) for p in algebra.parts), algebra.value)
+
+
+def _all_there(arguments: tuple[exp.Expr, ...]) -> exp.Expr:
+    """What COUNT(a, b) counts: rows in which no argument is NULL."""
+    tests = " AND ".join(f"({scalar.text(argument)}) IS NOT NULL" for argument in arguments)
+    return _sql(f"CASE WHEN {tests} THEN 1 END")
+
+
+def _called(function: StoredFunction) -> str:
+    """The aggregate that computes a part from scratch."""
+    return "max" if function == ONLY else function
 
 
 def _arguments(argument: exp.Expr | None) -> tuple[exp.Expr, ...]:
@@ -184,15 +230,16 @@ def propagate_steps(summary: Summary, insert_only: bool, deltas: Deltas) -> tupl
         _prepare(summary, deltas.change(summary.core), arguments),
         "prepare-changes: rows that come (+1) and go (-1)",
     )
-    extremes = [part for part in summary.parts if part.function in ("min", "max")]
-    if not extremes or insert_only:
+    kept_apart = [part for part in summary.parts if part.function in KEPT_APART]
+    extremes = [part for part in kept_apart if part.function in EXTREMES]
+    if not kept_apart or insert_only:
         grouped = GroupBy(_scan(prepared), summary.key, _signed_measures(summary, arguments, rows="signed"))
         return (
             *deltas.steps,
             prepared,
             Step(f"sd_{view}", _without_deleted(grouped, insert_only), "the summary-delta: what each group changes by"),
         )
-    net_keys = tuple(dict.fromkeys((*summary.key, *(arguments[scalar.text(_argument(p))] for p in extremes))))
+    net_keys = tuple(dict.fromkeys((*summary.key, *(arguments[scalar.text(_argument(p))] for p in kept_apart))))
     sums = tuple(
         m for m in _signed_measures(summary, arguments, rows="signed") if not m.name.startswith(("__ins_", "__del_"))
     )
@@ -205,11 +252,15 @@ def propagate_steps(summary: Summary, insert_only: bool, deltas: Deltas) -> tupl
         ),
         "signs of equal rows added up, so that a row that comes and goes counts as neither",
     )
-    delta = Step(
-        f"groups_{view}",
-        GroupBy(_scan(net), summary.key, _signed_measures(summary, arguments, rows="net")),
-        "what each group changes by",
-    )
+    grouped = GroupBy(_scan(net), summary.key, _signed_measures(summary, arguments, rows="net"))
+    if not extremes:
+        return (
+            *deltas.steps,
+            prepared,
+            net,
+            Step(f"sd_{view}", grouped, "the summary-delta: what each group changes by"),
+        )
+    delta = Step(f"groups_{view}", grouped, "what each group changes by")
     stale = Step(
         f"stale_{view}", _stale(summary, _scan(delta), extremes), "groups that lost an extreme and may have another"
     )
@@ -273,10 +324,10 @@ def _signed_measures(summary: Summary, arguments: dict[str, str], rows: str) -> 
         column = "" if part.argument is None else scalar.quote(arguments[scalar.text(part.argument)])
         sign = scalar.quote(SIGN)
         own = scalar.quote(part.name)
-        if part.function in ("min", "max"):
+        if part.function in KEPT_APART:
             for prefix, sense in (("__ins_", ">"), ("__del_", "<")):
                 chosen = _sql(f"CASE WHEN {sign} {sense} 0 THEN {column} END")
-                measures.append(Measure(f"{prefix}{part.name}", part.function, (chosen,)))
+                measures.append(Measure(f"{prefix}{part.name}", _called(part.function), (chosen,)))
         elif part.argument is None:
             measures.append(Measure(part.name, "sum", (col(SIGN),)))
         elif rows == "net":
@@ -383,7 +434,7 @@ def _of(side: str, name: str) -> exp.Expr:
 
 def _inserted(part: Part, insert_only: bool) -> exp.Expr:
     """A part of a new group. Values that came and went in one batch leave a sum of 0, where none is left it is NULL."""
-    if part.function in ("min", "max"):
+    if part.function in KEPT_APART:
         return _of("sd", f"__ins_{part.name}")
     if part.function == "sum" and part.nullable and not insert_only:
         count, total = f"sd.{scalar.quote(part.count)}", f"sd.{scalar.quote(part.name)}"
@@ -406,6 +457,11 @@ def _updated(part: Part, dies: bool, insert_only: bool) -> exp.Expr:
     old, delta = f"old.{scalar.quote(part.name)}", f"sd.{scalar.quote(part.name)}"
     if part.function == "count":
         return _sql(f"{old} + COALESCE({delta}, 0)" if not dies else f"{old} + {delta}")
+    if part.function == ONLY:
+        came, went = (f"sd.{scalar.quote(prefix + part.name)}" for prefix in ("__ins_", "__del_"))
+        if insert_only:
+            return _sql(f"COALESCE({came}, {old})")
+        return _sql(f"CASE WHEN {came} IS NULL AND {went} IS NULL THEN {old} ELSE {came} END")
     left = f"old.{scalar.quote(part.count)} + COALESCE(sd.{scalar.quote(part.count)}, 0)"
     if part.function == "sum":
         if not part.nullable and dies:
@@ -427,20 +483,18 @@ def image_changes(summary: Summary, merge: Merge, delta: Step) -> Rel:
     old = Project(stored, tuple(Item(f"__old_{name}", col(name)) for name in stored.names))
     delta_scan = Scan(Ref(summary.view, State.DELTA), schema(delta.rel))
     joined = Join(delta_scan, old, _same_key(summary.key, "__old_"), JoinKind.LEFT)
-    assigned = {a.column: a for a in merge.assignments}
     was_there = f"{scalar.quote('__old_' + summary.count)} IS NOT NULL"
     left = f"COALESCE({scalar.quote('__old_' + summary.count)}, 0) + COALESCE({scalar.quote(summary.count)}, 0)"
-    before = tuple(Item(i.name, col(f"__old_{i.name}")) for i in summary.values)
-    after = tuple(
-        Item(i.name, _after(assigned[i.name], was_there) if i.name in assigned else col(i.name)) for i in summary.values
-    )
-    there_after = Select(joined, _sql(f"{left} > 0")) if summary.key else joined
-    return UnionAll(
-        (
-            Project(Select(joined, _sql(was_there)), (*before, Item(SIGN, _sql("-1")))),
-            Project(there_after, (*after, Item(SIGN, _sql("1")))),
-        )
-    )
+    public = [item for item in summary.values if item.name != SHOWN]
+    before = tuple(Item(i.name, col(f"__old_{i.name}")) for i in public)
+    after = {a.column: _after(a, was_there) for a in merge.assignments}
+    items = tuple(Item(i.name, after.get(i.name, col(i.name))) for i in public)
+    gone = Select(joined, _sql(was_there))
+    there: Rel = Select(joined, _sql(f"{left} > 0")) if summary.key else joined
+    if SHOWN in after:
+        gone = Select(gone, col(f"__old_{SHOWN}"))
+        there = Select(there, after[SHOWN])
+    return UnionAll((Project(gone, (*before, Item(SIGN, _sql("-1")))), Project(there, (*items, Item(SIGN, _sql("1"))))))
 
 
 def _after(assignment: Assignment, was_there: str) -> exp.Expr:

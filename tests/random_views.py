@@ -36,6 +36,7 @@ from deltafold.compiler.algebra import (
     UnionAll,
     Window,
     col,
+    scans,
 )
 from deltafold.compiler.bind import BoundView
 from deltafold.compiler.catalog import Catalog, ForeignKey, Table
@@ -63,8 +64,8 @@ class RandomCase:
         pragmas = (SimpleNamespace(name="strategy", value=strategy, span=NO_SPAN),) if strategy else ()
         statement = SimpleNamespace(name_span=NO_SPAN, span=NO_SPAN, pragmas=pragmas)
         bound = [BoundView(name, rel, statement) for name, rel in self.views]  # type: ignore[arg-type]
-        last = bound[-1].name
-        return Plan("", self.catalog, tuple(plan_view(v, self.catalog, v.name != last) for v in bound))
+        read = {scan.ref.name for _, rel in self.views for scan in scans(rel)}
+        return Plan("", self.catalog, tuple(plan_view(v, self.catalog, v.name in read) for v in bound))
 
 
 class Maker:
@@ -86,6 +87,19 @@ class Maker:
             operators -= max(used, 1)
         tables, made = self.data(catalog, batches)
         return RandomCase(catalog, tuple(views), tables, made)
+
+    def warehouse(self, views: int, batches: int) -> RandomCase:
+        """Many views over the same tables; now and then one reads another."""
+        catalog = self.catalog()
+        relations = [Scan(Ref(table.name), table.columns) for table in catalog.tables]
+        made: list[tuple[str, Rel]] = []
+        for number in range(1, views + 1):
+            rel = self.rel(self.chance.randint(1, 6), relations)
+            made.append((f"v{number}", rel))
+            if number % 4 == 0:
+                relations.append(Scan(Ref(f"v{number}"), schema(rel)))
+        tables, batch = self.data(catalog, batches)
+        return RandomCase(catalog, tuple(made), tables, batch)
 
     # ---- schema and rows
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from deltafold.compiler.algebra import SIGN, Ref, State
-from deltafold.compiler.plan import ApplyBag, Merge, Plan, Replace, ViewPlan
+from deltafold.compiler.plan import SHOWN, ApplyBag, Merge, Plan, Replace, ViewPlan
 from deltafold.randomdata import Batch, apply_batch
 from oracle import Row, bag, evaluate, value
 
@@ -28,7 +28,8 @@ class Store:
 
     def current(self) -> dict[Ref, list[Row]]:
         tables = {Ref(name): self.rows(name) for name in self.plan.tables}
-        return tables | {Ref(name): rows for name, rows in self.views.items()}
+        shown = {name: [row for row in rows if row.get(SHOWN, True)] for name, rows in self.views.items()}
+        return tables | {Ref(name): rows for name, rows in shown.items()}
 
     def expected(self) -> dict[str, list[Row]]:
         """Every view from scratch."""
@@ -56,7 +57,7 @@ class Store:
             delta = relations[Ref(view.steps[-1].name, State.STEP)]
             relations[Ref(view.name, State.DELTA)] = delta
             if view.changes:
-                shown = [{c.name: row[c.name] for c in view.columns} for row in stored]
+                shown = [{c.name: row[c.name] for c in view.columns} for row in stored if row.get(SHOWN, True)]
                 self._publish(relations, view.name, shown, evaluate(view.changes.rel, relations))
             refreshed[view.name] = refresh(view, stored, delta)
         after = apply_batch(self.tables, batch)
@@ -76,7 +77,8 @@ def unequal(store: Store) -> str:
         view = store.plan.view(name)
         assert view is not None
         public = tuple(column.name for column in view.columns)
-        has, should = bag(store.views[name], public), bag(expected, public)
+        shown = [row for row in store.views[name] if row.get(SHOWN, True)]
+        has, should = bag(shown, public), bag(expected, public)
         if has != should:
             return f"{name} ({view.strategy}): too many {has - should}, missing {should - has}"
     return ""

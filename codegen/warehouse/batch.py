@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from .bags import after, after_by_key, net_of
 from .changes import changes_format, read_changes
 from .errors import BatchRefused, WarehouseError
-from .names import CHANGE_TYPE, SIGN, column, folder
+from .names import CHANGE_TYPE, SIGN, column, folder, public
 from .state import (
     pointer_of,
     require_plan,
@@ -80,9 +80,8 @@ class Job:
 
     def new_view(self, view: str, changes: DataFrame) -> DataFrame:
         """A view after the batch, without its hidden columns, from its signed changes."""
-        stored = self.stored(view)
-        names = [name for name in stored.columns if not name.startswith("__")]
-        old = stored.select(*(column(name) for name in names))
+        old = public(self.stored(view))
+        names = old.columns
         types = {field.name: field.dataType for field in old.schema}
         typed = changes.select(*(column(name).cast(types[name]).alias(name) for name in names), column(SIGN))
         return after(old, net_of(typed, names), names, view)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 SIGN = "__sign"
 CHANGE_TYPE = "_change_type"
+SHOWN = "__shown"  # says which rows of a stored view are the view's
 
 
 def folder(name: str) -> str:
@@ -35,6 +36,12 @@ def literal(text: str) -> str:
 def column(name: str, of: str = "") -> Column:
     """The column of exactly this name, whatever characters it has."""
     return F.col((quote(of) + "." if of else "") + quote(name))
+
+
+def public(stored: DataFrame) -> DataFrame:
+    """A stored view as its author sees it: without hidden rows and hidden columns."""
+    rows = stored.where(column(SHOWN)) if SHOWN in stored.columns else stored
+    return rows.select(*(column(name) for name in stored.columns if not name.startswith("__")))
 
 
 def shown(values: dict[str, Any]) -> str:

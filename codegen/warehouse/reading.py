@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from .files import located
-from .names import column
+from .names import public
 from .state import marker_of, newest_state, pointer_of, state_or_error
 from .storage import Storage
 
@@ -19,11 +19,9 @@ def read_table(spark: SparkSession, warehouse: str, name: str) -> DataFrame:
 
 
 def read_view(spark: SparkSession, warehouse: str, name: str, hidden: bool = False) -> DataFrame:
-    """A stored view at the committed state; its hidden columns too, if asked for."""
+    """A stored view at the committed state; its hidden columns and rows too, if asked for."""
     frame = _read_committed(spark, warehouse, "views", name)
-    if hidden:
-        return frame
-    return frame.select(*(column(field) for field in frame.columns if not field.startswith("__")))
+    return frame if hidden else public(frame)
 
 
 def _read_committed(spark: SparkSession, warehouse: str, kind: str, name: str) -> DataFrame:
