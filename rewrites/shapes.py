@@ -62,7 +62,9 @@ def select(rel: Rel, conjuncts: tuple[exp.Expr, ...]) -> Rel:
 
 
 def all_of(parts: tuple[exp.Expr, ...]) -> exp.Expr:
-    return parts[0].copy() if len(parts) == 1 else scalar.conjunction(parts)
+    """The conjunction, as it is read back: without parentheses around one of a single part, nor within another."""
+    flat = tuple(part for whole in parts for part in scalar.conjuncts(whole))
+    return flat[0].copy() if len(flat) == 1 else scalar.conjunction(flat)
 
 
 def keep(rel: Rel, names: Collection[str]) -> Rel:

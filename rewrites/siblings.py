@@ -173,14 +173,14 @@ def join_siblings(rel: Rel, facts: Facts) -> Outcome:
             if kind in (JoinKind.SEMI, JoinKind.ANTI):
                 return Refused(f"a {kind} join keeps one side only")
             visible = {**fused.left, **fused.right}
-            nullable = {column.name for column in facts.schema(fused.rel) if column.nullable}
+            not_null = facts.properties(fused.rel).not_null
             equated, rest = set(), []
             for part in scalar.conjuncts(condition):
                 name = _with_itself(part, left, visible)
                 if name is None:
                     rest.append(scalar.canonical(scalar.substitute(part, visible)))
                     continue
-                if name in nullable and isinstance(part, exp.EQ):
+                if name not in not_null and isinstance(part, exp.EQ):
                     return Refused(f"{name} may be NULL, and the join drops NULLs: write <=> instead of =")
                 equated.add(name)
             if not facts.has_key_within(fused.rel, equated):

@@ -1,6 +1,7 @@
 """Drops each side condition of each rule, one at a time, and tells which test notices: python tests/mutate_rules.py
 
-A side condition is a `return Refused(…)`. In a mutant one of them is left out, so that the rule goes on. It is caught by
+A side condition is a `return Refused(…)`. In a mutant one of them is left out, so that the rule goes on. It is caught
+by
 
     random     a random plan on which the two sides differ, or the rule breaks
     golden     its refusal in tests/golden/rules: some conditions guard cost, not rows, and only that can tell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from deltafold.compiler import scalar
 from deltafold.compiler.algebra import (
@@ -27,6 +28,16 @@ from deltafold.compiler.algebra import (
 from deltafold.compiler.properties import schema
 from rule_cases import CATALOG, LETTERS
 from sqlglot import exp
+
+
+@lru_cache(maxsize=20_000)
+def _canonical(text: str) -> exp.Expr:
+    return scalar.canonical(scalar.parse(text))
+
+
+def sql(text: str) -> exp.Expr:
+    """A scalar expression; reading one again and again is what would cost most here."""
+    return _canonical(text).copy()
 
 
 class Plans:
@@ -58,7 +69,7 @@ class Plans:
         if depth and self.maybe(0.4):
             word = self.chance.choice(("AND", "AND", "OR"))
             sides = [scalar.text(self.condition(columns, depth - 1)) for _ in range(2)]
-            return scalar.parse(f"({sides[0]}) {word} ({sides[1]})") if word == "OR" else _both(*sides)
+            return sql(f"({sides[0]}) {word} ({sides[1]})") if word == "OR" else _both(*sides)
         column = self.chance.choice(list(columns))
         name = scalar.quote(column.name)
         if column.type == "string":
@@ -71,7 +82,7 @@ class Plans:
             forms += [f"COALESCE({name}, 1) = 1", f"{name} <=> NULL", f"{name} + 1 < 3", f"NOT {name} > 1"]
             others = [c.name for c in columns if c.type != "string"]
             forms += [f"{name} <= {scalar.quote(self.chance.choice(others))}"] * 2
-        return scalar.canonical(scalar.parse(self.chance.choice(forms)))
+        return sql(self.chance.choice(forms))
 
     def value(self, columns: Sequence[Column]) -> exp.Expr:
         column = self.chance.choice(list(columns))
@@ -80,15 +91,17 @@ class Plans:
         name = scalar.quote(column.name)
         other = scalar.quote(self.chance.choice([c.name for c in columns if c.type != "string"]))
         forms = [f"{name} + 1", f"COALESCE({name}, 0)", f"{name} + {other}", f"CASE WHEN {name} > 0 THEN {other} END"]
-        return scalar.canonical(scalar.parse(self.chance.choice(forms)))
+        return sql(self.chance.choice(forms))
 
     # relations without a pivot
 
     def base(self) -> Rel:
         """Rows that can be pivoted by a, b or fa."""
+        if self.maybe(0.04):  # one key, and none of its columns left: a pivot of it has no key columns
+            return Project(Select(self.scan("f"), sql("`fk` = 1")), tuple(Item(n, col(n)) for n in ("fa", "m")))
         rel: Rel = self.scan(self.chance.choice(("v", "v", "f")))
         if rel.names[0] == "fk" and self.maybe(0.4):
-            rel = Join(rel, self.scan("t"), scalar.parse("`fk` = `id`"))
+            rel = Join(rel, self.scan("t"), sql("`fk` = `id`"))
         if self.maybe(0.25):
             rel = Select(rel, self.condition(schema(rel)))
         if self.maybe(0.25):
@@ -97,7 +110,7 @@ class Plans:
 
     def _listed(self, rel: Rel) -> exp.Expr:
         name = self.chance.choice([n for n in ("a", "b", "fa") if n in rel.names])
-        return scalar.parse(f"`{name}` IN ({', '.join(repr(v) for v in self.some(LETTERS))})")
+        return sql(f"`{name}` IN ({', '.join(repr(v) for v in self.some(LETTERS))})")
 
     def listed(self) -> Rel:
         """Rows of some values of the columns to pivot by, and now and then of less."""
@@ -112,7 +125,7 @@ class Plans:
         if self.maybe(0.2):
             return self.base()
         sides = (self.scan("f"), self.scan("h"))
-        joined = Join(*sides, scalar.parse("`fk` = `hk`" if self.maybe(0.8) else "`m` = `c1`"))
+        joined = Join(*sides, sql("`fk` = `hk`" if self.maybe(0.8) else "`m` = `c1`"))
         kept = [n for n in joined.names if n in ("fk", "fa", "hk", "n", "c1", "c2") or self.maybe(0.3)]
         return Project(joined, tuple(Item(n, col(n)) for n in kept))
 
@@ -263,12 +276,14 @@ class Plans:
         if self.maybe(0.3):
             parts.append(scalar.text(self.condition((*ours, *theirs), 0)))
         condition = "TRUE" if not parts else parts[0] if len(parts) == 1 else _joined(parts, self.maybe(0.85))
-        return Join(*sides, scalar.canonical(scalar.parse(condition)), kind)
+        return Join(*sides, sql(condition), kind)
 
     def group_by(self, rel: Rel, functions: Sequence[str] = ("sum", "sum", "count", "min", "max", "avg")) -> Rel:
         columns = schema(rel)
-        keys = [n for n in rel.names if self.maybe(0.4)]
+        made = {c.name for c in columns if c.name[1:].isdigit() and c.name[0] == "n"}
+        keys = [n for n in rel.names if self.maybe(0.1 if n in made else 0.4)]
         numbers = [c for c in columns if c.type != "string" and (c.name not in keys or self.maybe(0.2))]
+        numbers = [c for c in numbers if c.name in made or self.maybe(0.15)] or numbers
         measures = []
         for _ in range(self.chance.randint(0 if self.maybe(0.1) else 1, 3)):
             if not numbers or self.maybe(0.08):
@@ -277,6 +292,47 @@ class Plans:
             argument = col(self.chance.choice(numbers).name) if self.maybe(0.7) else self.value(numbers)
             measures.append(Measure(self.name(), self.chance.choice(functions), (argument,), self.maybe(0.1)))
         return GroupBy(rel, tuple(keys), tuple(measures))
+
+    def key_group(self) -> Rel:
+        """A grouping by a key and more, or by less."""
+        rel = self.base()
+        key = [n for n in ("fk", "fa", "id") if n in rel.names and self.maybe(0.9)]
+        rest = [n for n in rel.names if n not in key]
+        measures = []
+        for _ in range(self.chance.randint(1, 3)):
+            numbers = [c for c in schema(rel) if c.type == "int"]
+            function = self.chance.choice(("sum", "count", "min", "max", "max", "avg"))
+            measures.append(Measure(self.name(), function, (self.value(numbers),), self.maybe(0.1)))
+        return GroupBy(rel, tuple(key + [n for n in rest if self.maybe(0.2)]), tuple(measures))
+
+    def again(self, lower: Rel) -> GPivot:
+        """A pivot of all, or most, cells of a pivot."""
+        columns = schema(lower)
+        cells = [c.name for c in columns if c.name[1:].isdigit()]
+        by = self.chance.choice([c for c in columns if c.name not in cells])
+        measures = [name for name in cells if self.maybe(0.95)]
+        measures += [c.name for c in columns if c.name not in cells and c is not by and self.maybe(0.03)]
+        values = list(dict.fromkeys((self._constant(by.type),) for _ in range(self.chance.randint(1, 3))))
+        return GPivot(lower, (by.name,), tuple(Cell(self.name(), m, v) for v in values for m in measures))
+
+    def pivot_of_totals(self) -> GPivot:
+        """A pivot of aggregates."""
+        rel = self.scan(self.chance.choice(("f", "f", "v")))
+        by = "fa" if "fa" in rel.names else "b"
+        keys = [n for n in rel.names if n == by or self.maybe(0.25)]
+        numbers = [c for c in schema(rel) if c.type == "int" and (c.name not in keys or self.maybe(0.1))]
+        measures = []
+        for _ in range(self.chance.randint(1, 2)):
+            argument = col(self.chance.choice(numbers).name) if self.maybe(0.9) else self.value(numbers)
+            function = self.chance.choice(("sum", "sum", "max", "min", "avg", "count"))
+            measures.append(Measure(self.name(), function, (argument,), self.maybe(0.1)))
+        values = list(dict.fromkeys((self._constant("string"),) for _ in range(2)))
+        cells = [Cell(self.name(), m.name, v) for m in measures for v in values if self.maybe(0.9)]
+        return GPivot(GroupBy(rel, tuple(keys), tuple(measures)), (by,), tuple(cells))
+
+    def dropping(self, rel: Rel) -> Rel:
+        """Some columns dropped, the others as they are."""
+        return Project(rel, tuple(Item(n, col(n)) for n in rel.names if self.maybe(0.75)))
 
     def union(self, rel: Rel) -> Rel:
         return UnionAll((rel, self.chance.choice((rel, Select(rel, self.condition(schema(rel)))))))
@@ -295,7 +351,7 @@ class Plans:
                 places[0] = f"`{these[0]}` <=> 1"
             other = self.chance.choice(("", "", "", " ELSE 0", " ELSE NULL", " ELSE 1"))
             value = scalar.text(self.value(numbers)) if self.maybe(0.8) else "1"
-            case = scalar.canonical(scalar.parse(f"CASE WHEN {' AND '.join(places)} THEN {value}{other} END"))
+            case = sql(f"CASE WHEN {' AND '.join(places)} THEN {value}{other} END")
             function = self.chance.choice(("sum", "sum", "sum", "count", "min", "max", "avg"))
             measures.append(Measure(self.name(), function, (case,), self.maybe(0.1)))
         if self.maybe(0.15):
@@ -330,7 +386,7 @@ class Plans:
                 parts.append(f"`{column.name}` {self.chance.choice(('=', '<=>', '<=>'))} `{right[at].name}`")
         condition = " AND ".join(parts) or "TRUE"
         kind = self.chance.choice([JoinKind.INNER] * 5 + list(JoinKind))
-        return Join(sides[0], sides[1], scalar.canonical(scalar.parse(condition)), kind)
+        return Join(sides[0], sides[1], sql(condition), kind)
 
     def wrap(self, rel: Rel, share: float = 0.3) -> Rel:
         """A pivot, now and then with a Select and a Project over it."""
@@ -360,14 +416,14 @@ def _joined(parts: list[str], conjunction: bool) -> str:
 SHAPES: dict[str, Callable[[Plans], Rel]] = {
     "move_select_into_join": lambda p: p.select(p.join(p.base())),
     "merge_projects": lambda p: p.project(p.project(p.base())),
-    "group_by_a_key": lambda p: p.group_by(p.base()),
+    "group_by_a_key": lambda p: p.key_group(),
     "join_siblings": lambda p: p.siblings(),
-    "compose_gpivots": lambda p: p.gpivot(p.wrap(p.gpivot(), 0.2)),
+    "compose_gpivots": lambda p: p.again(p.wrap(p.gpivot(), 0.2)),
     "recognise_crosstab": lambda p: p.crosstab(),
     "drop_select_below_gpivot": lambda p: p.select(p.gpivot(p.listed())),
     "pull_gpivot_through_select": lambda p: p.select(p.wrap(p.gpivot())),
     "pull_gpivot_through_project": lambda p: p.project(p.gpivot()),
-    "pull_gpivot_through_project_of_keys": lambda p: p.plain(p.gpivot()),
+    "pull_gpivot_through_project_of_keys": lambda p: p.dropping(p.gpivot(p.with_flat())),
     "pull_gpivot_through_join": lambda p: p.join(p.wrap(p.gpivot())),
     "pull_gpivot_through_groupby": lambda p: p.group_by(p.wrap(p.gpivot(), 0.1)),
     "cancel_gunpivot_over_gpivot": lambda p: p.undo(p.gpivot()),
@@ -375,17 +431,17 @@ SHAPES: dict[str, Callable[[Plans], Rel]] = {
     "pull_gpivot_through_select_on_cells": lambda p: p.select(p.gpivot()),
     "push_gpivot_below_select": lambda p: p.gpivot(p.select(p.base())),
     "push_gpivot_below_select_on_cells": lambda p: p.gpivot(p.listed()),
-    "push_gpivot_below_project": lambda p: p.gpivot(p.plain(p.base())),
+    "push_gpivot_below_project": lambda p: p.gpivot(p.plain(p.with_flat())),
     "push_gpivot_below_join": lambda p: p.gpivot(p.join(p.base())),
     "push_gpivot_below_join_on_cells": lambda p: p.gpivot(p.join(p.listed())),
-    "push_gpivot_below_groupby": lambda p: p.gpivot(p.group_by(p.base())),
+    "push_gpivot_below_groupby": lambda p: p.pivot_of_totals(),
     "cancel_gpivot_over_gunpivot": lambda p: p.redo(p.gunpivot()),
     "push_gpivot_below_gunpivot": lambda p: p.gpivot(p.gunpivot(p.with_flat())),
     "split_measures": lambda p: p.gpivot(),
     "split_columns": lambda p: p.gpivot(),
     "split_parts": lambda p: p.gpivot(p.union(p.base())),
     "pull_gunpivot_through_select": lambda p: p.select(p.gunpivot()),
-    "pull_gunpivot_through_project": lambda p: p.project(p.gunpivot()),
+    "pull_gunpivot_through_project": lambda p: p.dropping(p.gunpivot()),
     "pull_gunpivot_through_join": lambda p: p.join(p.gunpivot()),
     "pull_gunpivot_through_groupby": lambda p: p.group_by(p.gunpivot()),
     "push_gunpivot_below_select": lambda p: p.gunpivot(p.select(p.flat())),

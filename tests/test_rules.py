@@ -26,10 +26,10 @@ def test_the_example_of_a_rule_runs(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.__name__)
 def test_a_rule_keeps_the_rows_of_random_plans(rule: Rule) -> None:
-    tally = check_rule(rule, cases=12, seed=7)
-    assert tally.fired == 12, f"it fired {tally.fired} times in {tally.tried} plans"
+    tally = check_rule(rule, cases=8, seed=7)
+    assert tally.fired == 8, f"it fired {tally.fired} times in {tally.tried} plans"
 
 
 def test_the_whole_rewriter_keeps_the_rows_of_random_views() -> None:
     tally = check_views(80, seed=7)
-    assert tally.fired > 40
+    assert tally.fired > 25
