@@ -267,25 +267,3 @@ def apply_batch(database: Database, batch: Batch) -> Database | None:
     if any(count < 0 for table in counts.values() for count in table.values()):
         return None
     return {name: list(table.elements()) for name, table in counts.items()}
-
-
-def respects_keys(catalog: Catalog, database: Database) -> bool:
-    """Whether the declared keys and foreign keys hold."""
-    for table in catalog.tables:
-        rows = database.get(table.name, [])
-        for key in table.keys:
-            places = [table.names.index(name) for name in key]
-            values = [tuple(r[p] for p in places) for r in rows]
-            whole = [v for v in values if None not in v]
-            if len(set(whole)) != len(whole):
-                return False
-        for foreign_key in table.foreign_keys:
-            other = catalog.table(foreign_key.table)
-            assert other is not None
-            there = {
-                tuple(r[other.names.index(n)] for n in foreign_key.referenced) for r in database.get(other.name, [])
-            }
-            places = [table.names.index(name) for name in foreign_key.columns]
-            if any(None not in v and v not in there for v in (tuple(r[p] for p in places) for r in rows)):
-                return False
-    return True

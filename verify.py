@@ -21,7 +21,9 @@ import sqlglot
 from .codegen.emit import emit, write
 from .compiler.plan import Definition, Plan
 from .compiler.scalar import quote
-from .randomdata import Batch, Case, Change, Row, apply_batch, make_case, respects_keys
+from .compiler.source import CompilerBug
+from .constraints import broken, broken_on_spark
+from .randomdata import Batch, Case, Change, Row, apply_batch, make_case
 from .runner import Scripts, load_scripts
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def check_scripts(
 ) -> Difference | None:
     """As `verify`, of scripts that are there already."""
     case = make_case(plan.catalog, plan.tables, rows, batches, random.Random(seed))
+    if not _is_valid(plan, case):
+        raise CompilerBug("the random data does not honour the declared constraints")
     found = run_case(spark, plan, scripts, case, scratch, progress)
     if found is None:
         return None
@@ -101,6 +105,27 @@ def run_case(
         applied = 0 if step == "init" else int(step.split()[1])
         return Difference(case, applied, "", (), (), f"{step} failed: {str(error)[:600]}")
     return None
+
+
+def verify_warehouse(spark: SparkSession, plan: Plan, warehouse: str, progress: Progress) -> list[str]:
+    """What is wrong in a warehouse, a line each: declared constraints that do not hold, views that are not equal."""
+    from .codegen.warehouse import read_table, read_view
+
+    progress("checking the declared constraints")
+    tables = {name: read_table(spark, warehouse, name) for name in plan.tables}
+    found = broken_on_spark(plan.catalog, tables)
+    for name, expected in expected_views(spark, plan, tables).items():
+        progress(f"recomputing {name}")
+        actual = read_view(spark, warehouse, name).select(*(quote(c) for c in expected.columns))
+        both = expected.selectExpr("*", "1 AS __sign").unionAll(actual.selectExpr("*", "-1 AS __sign"))
+        sums = both.groupBy(*(quote(c) for c in expected.columns)).agg({"__sign": "sum"})
+        rows = _rows(sums.where("`sum(__sign)` <> 0").limit(1000))
+        missing, extra = bag_difference(
+            [row[:-1] for row in rows for _ in range(row[-1])], [row[:-1] for row in rows for _ in range(-row[-1])]
+        )
+        found += [f"{name}: missing {_shown(row, expected.columns)}" for row in missing[:5]]
+        found += [f"{name}: extra {_shown(row, expected.columns)}" for row in extra[:5]]
+    return found
 
 
 def table_schema(plan: Plan, name: str, extra: str = "") -> str:
@@ -285,11 +310,11 @@ def _without_parts(things: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def _is_valid(plan: Plan, case: Case) -> bool:
     database = {name: list(rows) for name, rows in case.tables.items()}
-    if not respects_keys(plan.catalog, database):
+    if broken(plan.catalog, database):
         return False
     for batch in case.batches:
         applied = apply_batch(database, batch)
-        if applied is None or not respects_keys(plan.catalog, applied):
+        if applied is None or broken(plan.catalog, applied):
             return False
         database = applied
     return True

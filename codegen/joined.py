@@ -20,6 +20,7 @@ PARTS = (
     "files",
     "state",
     "storage",
+    "feed",
     "reading",
     "changes",
     "bags",

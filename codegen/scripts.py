@@ -78,7 +78,9 @@ def _scan_text(plan: Plan, scan: Scan) -> str:
         case State.CHANGES:
             return f"{identifier(f'changes_{name}')}(w)" if view else f"w.changes({quoted})"
         case State.NEW:
-            return f"w.new_view({quoted}, {identifier(f'changes_{name}')}(w))" if view else f"w.new({quoted})"
+            if view:
+                return f"w.new_view({quoted}, {identifier(f'changes_{name}')}(w))"
+            return f"w.new({quoted}{_key(plan, name)})"
         case State.SIGNED:
             old = f"w.stored({quoted}){_public(view)}" if view else f"w.old({quoted})"
             changes = f"{identifier(f'changes_{name}')}(w)" if view else f"w.changes({quoted})"
@@ -89,6 +91,16 @@ def _scan_text(plan: Plan, scan: Scan) -> str:
             return f"w.delta({quoted})"
         case State.STEP:
             return f"{identifier(name)}(w)"
+
+
+def _key(plan: Plan, name: str) -> str:
+    """The first declared key of a table none of whose columns may be NULL, as an argument."""
+    table = plan.catalog.table(name)
+    for key in table.keys if table else ():
+        columns = [table.column(column) for column in key] if table else []
+        if all(column and not column.nullable for column in columns):
+            return f", key=[{', '.join(literal(column) for column in key)}]"
+    return ""
 
 
 def _public(view: ViewPlan) -> str:

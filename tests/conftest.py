@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from golden import Golden
 
 if TYPE_CHECKING:
+    from house import House
     from pyspark.sql import SparkSession
 
 SETTINGS = {
@@ -78,3 +82,38 @@ def delta_available(spark: SparkSession) -> bool:
     from deltafold.codegen.warehouse import has_delta
 
     return has_delta(spark)
+
+
+@pytest.fixture(scope="session")
+def initialized(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A warehouse of each format, initialized once and copied for every test."""
+    from house import START, House
+
+    @cache
+    def made(format: str) -> Path:
+        house = House(spark, tmp_path_factory.mktemp(format) / "w h", format)
+        house.write_base(START)
+        house.initialize()
+        return house.path
+
+    return made
+
+
+@pytest.fixture(params=["parquet", pytest.param("delta", marks=pytest.mark.delta)])
+def house(
+    request: pytest.FixtureRequest, spark: SparkSession, initialized: Callable[[str], Path], tmp_path: Path
+) -> House:
+    """A warehouse of its own in either format, initialized."""
+    from house import House
+
+    if request.param == "delta" and not request.getfixturevalue("delta_available"):
+        pytest.skip("no Delta jars")
+    return House(spark, Path(shutil.copytree(initialized(request.param), tmp_path / "w h")), request.param)
+
+
+@pytest.fixture
+def plain(spark: SparkSession, initialized: Callable[[str], Path], tmp_path: Path) -> House:
+    """A warehouse of its own in Parquet, initialized."""
+    from house import House
+
+    return House(spark, Path(shutil.copytree(initialized("parquet"), tmp_path / "w")), "parquet")

@@ -1,157 +1,17 @@
-"""The runtime of the generated scripts, by itself: exactly once, crashes, refusals; both formats."""
+"""The runtime of the generated scripts, by itself: exactly once, refusals, formats; parquet and delta."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from deltafold.codegen.joined import warehouse_text
-from pyspark.sql import DataFrame, SparkSession
+from house import AFTER, MIXED, ODD, PLAN, SCHEMA, START, House, by_city, rows_of, w
+from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-def emitted() -> Any:
-    """The module that stands beside generated scripts."""
-    module = ModuleType("warehouse")
-    exec(compile(warehouse_text(), "warehouse.py", "exec"), module.__dict__)
-    return module
-
-
-w = emitted()
-
-PLAN = {"by_city": "f1", "total": "f2", "bag": "f3"}
-ODD = "a.b `c` 'd"  # a column name with everything that needs quoting
-SCHEMA = f"city STRING, qty INT, {w.quote(ODD)} STRING"
-START = [("x", 1, "p"), ("x", 1, "p"), ("y", 2, "q"), (None, 3, None)]
-FORMATS = ["parquet", pytest.param("delta", marks=pytest.mark.delta)]
-
-
-def by_city(rows: DataFrame, count: str = "count(1)", total: str = "sum(qty)") -> DataFrame:
-    return rows.groupBy("city").agg(w.F.expr(count).alias("__n"), w.F.expr(total).alias("total"))
-
-
-class House:
-    """A warehouse with one table and three views, and the scripts that a compiler would have written for it."""
-
-    def __init__(self, spark: SparkSession, path: Path, format: str) -> None:
-        self.spark, self.path, self.format = spark, path, format
-        self.root = str(path)
-
-    def write_base(self, rows: list[tuple[Any, ...]]) -> None:
-        frame = self.spark.createDataFrame(rows, SCHEMA)
-        writer = frame.write.format(self.format).option("delta.columnMapping.mode", "name")  # for the odd name
-        writer.save(f"{self.root}/tables/pos")
-
-    def batch(self, name: str, rows: list[tuple[Any, ...]], format: str = "parquet", schema: str = SCHEMA) -> None:
-        frame = self.spark.createDataFrame(rows, f"{schema}, _change_type STRING")
-        writer = frame.write.mode("overwrite").format(format).option("delta.columnMapping.mode", "name")
-        writer.option("header", True).save(f"{self.root}/changes/{w.folder(name)}/pos")
-
-    def initialize(self, plan: dict[str, str] = PLAN) -> dict[str, Any]:
-        job = w.Initialization(self.spark, self.root, self.format, plan)
-        pos = job.table("pos")
-        job.store("by_city", by_city(pos))
-        job.store("total", job.view("by_city").selectExpr("sum(__n) AS __n", "sum(total) AS total"))
-        job.store("bag", pos.where("qty > 1").select("city", "qty"))
-        return job.commit()
-
-    def propagate(self, batch: str, not_null: tuple[str, ...] = (), insert_only: bool = False) -> dict[str, Any]:
-        job = w.Propagation(self.spark, self.root, batch, self.format, PLAN)
-        if job.is_applied:
-            return job.done()
-        job.check("pos", list(not_null), insert_only)
-        changes = job.changes("pos")
-        job.write_delta("by_city", by_city(changes, "sum(__sign)", "sum(qty * __sign)"))
-        total = job.delta("by_city").selectExpr("coalesce(sum(__n), 0) AS __n", "coalesce(sum(total), 0) AS total")
-        job.write_delta("total", total)
-        job.write_delta("bag", changes.where("qty > 1").select("city", "qty", "__sign"))
-        return job.done()
-
-    def refresh(self, batch: str, crash_after: int = 99, plan: dict[str, str] = PLAN) -> dict[str, Any]:
-        job = w.Refresh(self.spark, self.root, batch, self.format, plan)
-        if job.is_applied:
-            return job.commit()
-        update = {"__n": "old.__n + sd.__n", "total": "coalesce(old.total, 0) + sd.total"}
-        insert = {"__n": "sd.__n", "total": "sd.total"}
-        steps = [
-            lambda: job.merge("by_city", ["city"], "__n", update, insert),
-            lambda: job.apply_changes("pos"),
-            lambda: job.merge("total", [], "__n", update, insert),
-            lambda: job.apply_bag("bag", ["city", "qty"]),
-        ]
-        for step in steps[:crash_after]:
-            step()
-        if crash_after < len(steps):
-            raise RuntimeError("crash")
-        return job.commit()
-
-    def run(self, batch: str) -> dict[str, Any]:
-        self.propagate(batch)
-        return self.refresh(batch)
-
-    def rows(self, view: str) -> Counter[Any]:
-        return Counter(map(tuple, w.read_view(self.spark, self.root, view).collect()))
-
-    def table(self) -> Counter[Any]:
-        return Counter(map(tuple, w.read_table(self.spark, self.root, "pos").collect()))
-
-    def require(self, expected: list[tuple[Any, ...]]) -> None:
-        """The table holds these rows, and every view is what they give."""
-        assert self.table() == Counter(expected)
-        rows = self.spark.createDataFrame(expected, SCHEMA)
-        assert self.rows("by_city") == Counter(map(tuple, by_city(rows).drop("__n").collect()))
-        assert self.rows("total") == Counter([(sum(row[1] for row in expected),)])
-        assert self.rows("bag") == Counter((row[0], row[1]) for row in expected if row[1] > 1)
-
-
-@pytest.fixture(scope="module")
-def initialized(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A warehouse of each format, initialized once and copied for every test."""
-
-    @cache
-    def made(format: str) -> Path:
-        house = House(spark, tmp_path_factory.mktemp(format) / "w h", format)
-        house.write_base(START)
-        house.initialize()
-        return house.path
-
-    return made
-
-
-@pytest.fixture(params=FORMATS)
-def house(
-    request: pytest.FixtureRequest, spark: SparkSession, initialized: Callable[[str], Path], tmp_path: Path
-) -> House:
-    if request.param == "delta" and not request.getfixturevalue("delta_available"):
-        pytest.skip("no Delta jars")
-    return House(spark, Path(shutil.copytree(initialized(request.param), tmp_path / "w h")), request.param)
-
-
-@pytest.fixture
-def plain(spark: SparkSession, initialized: Callable[[str], Path], tmp_path: Path) -> House:
-    """A warehouse in Parquet, initialized."""
-    return House(spark, Path(shutil.copytree(initialized("parquet"), tmp_path / "w")), "parquet")
-
-
-MIXED = [
-    ("x", 1, "p", "delete"),
-    ("y", 2, "q", "update_preimage"),
-    ("y", 5, "q", "update_postimage"),
-    (None, 4, None, "insert"),
-    ("new", 7, "n", "insert"),
-    ("new", 7, "n", "insert"),
-    ("gone", 9, "n", "insert"),
-    ("gone", 9, "n", "delete"),
-]
-AFTER = [("x", 1, "p"), ("y", 5, "q"), (None, 3, None), (None, 4, None), ("new", 7, "n"), ("new", 7, "n")]
 
 
 def test_every_command_twice(house: House) -> None:
@@ -168,10 +28,6 @@ def test_every_command_twice(house: House) -> None:
     house.initialize()
     house.require(AFTER)
     assert house.refresh("b 1")["already_applied"]
-
-
-def rows_of(frame: DataFrame) -> Counter[Any]:
-    return Counter(map(tuple, frame.collect()))
 
 
 @pytest.mark.parametrize("rows", [MIXED, [row for row in MIXED if row[3] == "insert"]], ids=["mixed", "inserts"])
@@ -250,45 +106,6 @@ def test_a_table_without_changes(house: House) -> None:
     report = house.refresh("empty")
     assert report["views"]["by_city"] == {"inserted": 0, "updated": 0, "deleted": 0}
     house.require(START)
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 3])
-def test_crash_anywhere_then_again(house: House, steps: int) -> None:
-    house.batch("b", MIXED)
-    house.propagate("b")
-    with pytest.raises(RuntimeError, match="crash"):
-        house.refresh("b", crash_after=steps)
-    house.require(START)
-    house.refresh("b")
-    house.require(AFTER)
-
-
-def test_crash_then_another_batch(house: House) -> None:
-    """What a dead refresh left is not taken for the work of the next batch, nor kept under it."""
-    house.batch("b", MIXED)
-    house.propagate("b")
-    with pytest.raises(RuntimeError, match="crash"):
-        house.refresh("b", crash_after=3)
-    house.batch("c", [("c", 6, "c", "insert")])
-    house.run("c")
-    house.require([*START, ("c", 6, "c")])
-    with pytest.raises(w.WarehouseError, match="propagate it again"):
-        house.refresh("b")
-    house.run("b")
-    house.require([*AFTER, ("c", 6, "c")])
-
-
-def test_crash_between_propagate_and_marker(plain: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain.batch("b", MIXED)
-    plain.propagate("b")
-    with monkeypatch.context() as patch:
-        patch.setattr(w.Propagation, "done", lambda self: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            plain.propagate("b")
-    with pytest.raises(w.WarehouseError, match="never propagated"):
-        plain.refresh("b")
-    plain.run("b")
-    plain.require(AFTER)
 
 
 def test_two_refreshes_at_once(plain: House) -> None:
@@ -539,8 +356,45 @@ def test_delta_table_changed_by_others(spark: SparkSession, tmp_path: Path, delt
     house.require(AFTER)
     state = json.loads(sorted((house.path / w.STATE).iterdir())[-1].read_text())
     newest = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]
-    assert newest["userMetadata"] == "deltafold:b:1"
+    assert newest["userMetadata"].startswith("deltafold:b:1:")
     assert state["tables"]["pos"] == {"version": newest["version"]}
+
+
+@pytest.mark.delta
+def test_delta_tables_followed_by_their_feed(spark: SparkSession, tmp_path: Path, delta_available: bool) -> None:
+    if not delta_available:
+        pytest.skip("no Delta jars")
+    house = House(spark, tmp_path / "w", "delta")
+    house.write_base(START)
+    house.initialize()
+    table = f"delta.`{house.root}/tables/pos`"
+    spark.sql(f"INSERT INTO {table} VALUES ('n', 9, 'n')")
+    with pytest.raises(w.WarehouseError, match=r"feed of pos cannot be read .*enableChangeDataFeed"):
+        house.propagate("auto")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    house.initialize()
+    assert house.run("auto") == {"batch": "auto", "unchanged": True}
+    spark.sql(f"DELETE FROM {table} WHERE city = 'x'")
+    spark.sql(f"DELETE FROM {table} WHERE city = 'y'")
+    spark.sql(f"INSERT INTO {table} VALUES ('y', 20, 'q')")
+    house.propagate("auto")
+    spark.sql(f"INSERT INTO {table} VALUES ('late', 4, 'l')")  # after propagate: of the next batch
+    report = house.refresh("auto")
+    assert report["tables"]["pos"] == {"inserted": 1, "deleted": 3}
+    rows = [("y", 20, "q"), (None, 3, None), ("n", 9, "n")]
+    house.require(rows)
+    house.propagate("auto")
+    with pytest.raises(RuntimeError, match="crash"):
+        house.refresh("auto", crash_after=1)
+    spark.sql(f"INSERT INTO {table} VALUES ('later', 5, 'l')")  # what the dead refresh merged was without it
+    house.run("auto")
+    house.require([*rows, ("late", 4, "l"), ("later", 5, "l")])
+    assert w.status(house.root)["applied"] == ["auto-00000002", "auto-00000003"]
+
+
+def test_only_delta_tables_are_followed(plain: House) -> None:
+    with pytest.raises(w.WarehouseError, match="auto follows Delta tables"):
+        plain.propagate("auto")
 
 
 @pytest.mark.delta

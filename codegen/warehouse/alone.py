@@ -56,6 +56,8 @@ def report_text(report: dict[str, Any]) -> str:
     batch = f"batch {report['batch']}" if "batch" in report else f"state {report.get('version')}"
     if report.get("already_applied"):
         return f"{batch} is applied already; nothing to do"
+    if report.get("unchanged"):
+        return "no base table has changed since the last batch; nothing to do"
     lines = [batch]
     for kind in ("tables", "views"):
         for name, counts in report.get(kind, {}).items():
@@ -71,7 +73,7 @@ def main(run: Callable[..., dict[str, Any]], description: str, needs_batch: bool
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--warehouse", required=True, help="directory or URI of the warehouse")
     if needs_batch:
-        parser.add_argument("--batch", required=True, help="id of the batch: its folder in changes/")
+        parser.add_argument("--batch", required=True, help="id of the batch: its folder in changes/, or auto")
     arguments = parser.parse_args()
     try:
         spark = session(description, format)

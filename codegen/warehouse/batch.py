@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from .bags import after, after_by_key, net_of
 from .changes import changes_format, read_changes
 from .errors import BatchRefused, WarehouseError
+from .feed import AUTO, auto_batch, read_feed
 from .names import CHANGE_TYPE, SIGN, column, folder, public
 from .state import (
     pointer_of,
@@ -31,13 +32,17 @@ class Job:
         self.storage = Storage(spark, warehouse)
         self.files = self.storage.files
         self.state = state_or_error(self.files, self.storage.root)
+        self.follows = self.batch == AUTO
+        if self.follows:
+            self.batch = auto_batch(self.state["version"] + 1)
+        self._followed: dict[str, int] = {}  # the version up to which a table is followed
         self.is_applied = self.batch in self.state["batches"]
         self._changes: dict[str, DataFrame | None] = {}
         self._deltas: dict[str, dict[str, Any]] = {}
         self._deletes: dict[str, int] = {}  # of each table whose changes were counted
         if not self.is_applied:
             require_plan(self.state, plan, format)
-            if not self.files.exists(self._changes_folder()):
+            if not self.follows and not self.files.exists(self._changes_folder()):
                 staged = ", ".join(self.files.names("changes")) or "none"
                 raise WarehouseError(
                     f"there is no batch {self.batch}: {self.storage.path(self._changes_folder())} does not exist "
@@ -104,6 +109,9 @@ class Job:
 
     def _raw_changes(self, table: str, schema: StructType | None) -> DataFrame | None:
         """The changes of a table as they were left in its folder; None if it has none."""
+        if self.follows and table not in self._changes:
+            since, until = pointer_of(self.state, "tables", table)["version"], self._followed.get(table)
+            self._changes[table] = read_feed(self.storage, table, since, until) if until else None
         if table not in self._changes:
             path = f"{self._changes_folder()}/{folder(table)}"
             reader = changes_format(self.files, path)
@@ -114,6 +122,9 @@ class Job:
                     self.spark, self.storage.path(path), reader, schema or self.old(table).schema
                 )
         return self._changes[table]
+
+    def _nothing_to_do(self) -> dict[str, Any]:
+        return {"batch": AUTO, "unchanged": True} if self.follows else {"batch": self.batch, "already_applied": True}
 
     def _changes_fingerprint(self) -> list[list[Any]]:
         """Which files the batch consists of: to notice that it was written anew after it was propagated."""

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from .bags import COPIES, net_of, touched
 from .batch import Job
 from .errors import BatchRefused
+from .feed import versions_ahead
 from .names import SIGN, column, folder, shown
 from .state import (
     MARKER,
@@ -28,7 +29,10 @@ class Propagation(Job):
 
     def __init__(self, spark: SparkSession, warehouse: str, batch: str, format: str, plan: dict[str, str]) -> None:
         super().__init__(spark, warehouse, batch, format, plan)
-        self._fingerprint = [] if self.is_applied else self._changes_fingerprint()
+        if self.follows:
+            self._followed = versions_ahead(self.storage, self.state)
+            self.is_applied = not self._followed
+        self._fingerprint = [] if self.is_applied or self.follows else self._changes_fingerprint()
         self._kept: dict[str, DataFrame] = {}
 
     def check(self, table: str, not_null: list[str], insert_only: bool = False) -> None:
@@ -43,7 +47,7 @@ class Propagation(Job):
         if counts["bad"]:
             self._refuse(table, problem.where("problem IS NOT NULL"), counts["bad"])
         self._deletes[table] = counts["deletes"]
-        if counts["deletes"]:
+        if counts["deletes"] and not self.follows:  # a feed tells what did happen
             self._check_deletes(table, changes)
 
     def _problem(self, table: str, not_null: list[str], insert_only: bool) -> DataFrame:
@@ -96,7 +100,7 @@ class Propagation(Job):
     def done(self) -> dict[str, Any]:
         """Say that all deltas of the batch are written."""
         if self.is_applied:
-            return {"batch": self.batch, "already_applied": True}
+            return self._nothing_to_do()
         for frame in self._kept.values():
             frame.unpersist()
         marker = {
@@ -104,11 +108,14 @@ class Propagation(Job):
             "version": self.state["version"],
             "plan": self.plan,
             "changes": self._fingerprint,
+            "followed": self._followed,
             "deltas": self._deltas,
         }
         self.files.replace(f"{self._deltas_folder()}/{MARKER}", json.dumps(marker, indent=1, sort_keys=True) + "\n")
         views = {view: {"delta_rows": delta["rows"]} for view, delta in self._deltas.items()}
         report: dict[str, Any] = {"batch": self.batch, "views": views}
+        if self.follows:
+            return report
         folders = {folder(table) for table in self.state["tables"]}
         ignored = [unquote(name) for name in self.files.names(self._changes_folder()) if name not in folders]
         ignored = [name for name in ignored if not name.startswith((".", "_"))]

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
+from .feed import auto_batch
 from .files import located
 from .names import public
 from .state import marker_of, newest_state, pointer_of, state_or_error
@@ -41,7 +42,8 @@ def status(warehouse: str, spark: SparkSession | None = None) -> dict[str, Any]:
     batches = [unquote(name) for name in files.names("changes") if not name.startswith((".", "_"))]
     staged = [batch for batch in batches if batch not in applied]
     version = state["version"] if state else None
-    markers = {batch: marker_of(files, batch) for batch in staged}
+    followed = [auto_batch(state["version"] + 1)] if state else []
+    markers = {batch: marker_of(files, batch) for batch in [*staged, *followed]}
     return {
         "initialized": state is not None,
         "version": version,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -10,6 +12,7 @@ from pyspark.sql import functions as F
 from .bags import COPIES, after, expanded, net_of, touched
 from .batch import Job
 from .errors import WarehouseError, refusals
+from .feed import versions_ahead
 from .merge import Merge
 from .names import SIGN, column, folder, quote
 from .state import (
@@ -18,12 +21,10 @@ from .state import (
     pointer_of,
     remove_unused,
 )
-from .storage import version_directory
+from .storage import HARMLESS, version_directory
 
 # An append adds a directory to a base table; with this many of them it is written anew, as one.
 MAX_DIRECTORIES = 64
-# Operations on a Delta table that leave its rows as they are.
-HARMLESS = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG", "FSCK"}
 
 
 class Refresh(Job):
@@ -32,11 +33,18 @@ class Refresh(Job):
     def __init__(self, spark: SparkSession, warehouse: str, batch: str, format: str, plan: dict[str, str]) -> None:
         super().__init__(spark, warehouse, batch, format, plan)
         self.version = self.state["version"] + 1
-        self.tag = f"deltafold:{self.batch}:{self.version}"
+        self.tag = ""
         self._new: dict[tuple[str, str], dict[str, Any]] = {}
         self._counts: dict[tuple[str, str], dict[str, int]] = {}
+        if self.follows and marker_of(self.files, self.batch) is None:
+            self.is_applied = not versions_ahead(self.storage, self.state)
         if not self.is_applied:
-            self._deltas = self._propagated()["deltas"]
+            marker = self._propagated()
+            self._deltas = marker["deltas"]
+            self._followed = marker["followed"]
+            # Of these very changes: a batch may be written anew after a refresh of it died.
+            digest = hashlib.sha256(json.dumps([marker["changes"], marker["followed"]]).encode()).hexdigest()
+            self.tag = f"deltafold:{self.batch}:{self.version}:{digest[:16]}"
 
     def _propagated(self) -> dict[str, Any]:
         """What propagate left, if it is of this state, this plan and these changes."""
@@ -50,7 +58,7 @@ class Refresh(Job):
             )
         if marker["plan"] != self.plan:
             raise WarehouseError(f"batch {self.batch} was propagated with another plan; propagate it again")
-        if marker["changes"] != self._changes_fingerprint():
+        if not self.follows and marker["changes"] != self._changes_fingerprint():
             raise WarehouseError(f"the changes of batch {self.batch} were written anew since; propagate it again")
         return marker
 
@@ -60,10 +68,16 @@ class Refresh(Job):
         """A base table without the rows that the batch deletes, and with those that it inserts."""
         if self.is_applied:
             return
+        changes = self.changes(table)
+        if self.follows:  # the table has the rows already; the state moves on to them
+            committed = pointer_of(self.state, "tables", table)["version"]
+            self._new["tables", table] = {"version": self._followed.get(table, committed)}
+            plus, minus = self._plus_minus(changes)
+            self._count("tables", table, inserted=plus, deleted=minus)
+            return
         if not self._has_changes(table):
             self._keep("tables", table)
             return
-        changes = self.changes(table)
         self._apply_signed("tables", table, changes, changes.columns[:-1])
 
     def apply_bag(self, view: str, columns: list[str]) -> None:
@@ -229,7 +243,8 @@ class Refresh(Job):
             elif commit["operation"] not in HARMLESS:
                 raise WarehouseError(
                     f"the Delta table {self.storage.path(path)} was changed by others: version {commit['version']}, "
-                    f"{commit['operation']}; restore it to version {committed}, or run init again"
+                    f"{commit['operation']}; restore it to version {committed}, "
+                    "or run init again; to follow such changes, use --batch auto"
                 )
         if leftover:
             with self.storage.tagged(f"deltafold:restore:{self.version}"):
@@ -270,7 +285,7 @@ class Refresh(Job):
     def commit(self) -> dict[str, Any]:
         """Make what was applied the state: base tables and all views at once."""
         if self.is_applied:
-            return {"batch": self.batch, "already_applied": True}
+            return self._nothing_to_do()
         self._require_complete()
         state = {
             **self.state,

@@ -89,5 +89,8 @@ def marker_of(files: Files, batch: str) -> dict[str, Any] | None:
     path = f"deltas/{folder(batch)}/{MARKER}"
     if not files.exists(path):
         return None
-    marker: dict[str, Any] = json.loads(files.read(path))
+    try:
+        marker: dict[str, Any] = json.loads(files.read(path))
+    except ValueError:  # half of it, where writing a file is not atomic
+        return None
     return marker

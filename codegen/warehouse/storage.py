@@ -15,6 +15,8 @@ from .files import located
 from .names import column, folder, quote
 from .state import VERSIONED
 
+# Operations on a Delta table that leave its rows as they are.
+HARMLESS = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG", "FSCK"}
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
