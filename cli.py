@@ -53,7 +53,10 @@ File = Annotated[Path, typer.Argument(help="a view file", show_default=False)]
 Dialect = Annotated[str, typer.Option("--dialect", help="of the view file's SQL; scripts are always Spark's")]
 WarehouseFormat = Annotated[Format, typer.Option("--format", help="how base tables and views are stored")]
 Warehouse = Annotated[str, typer.Option("--warehouse", "-w", help="a directory or URI", show_default=False)]
-BatchId = Annotated[str, typer.Option("--batch", "-b", help="a folder of WAREHOUSE/changes", show_default=False)]
+BatchId = Annotated[
+    str, typer.Option("--batch", "-b", help="a folder of WAREHOUSE/changes, or auto", show_default=False)
+]
+ReportFormat = Annotated[ExplainFormat, typer.Option("--format", help="text for people, json for machines")]
 Compiled = Annotated[Path, typer.Argument(help="a directory that compile wrote", show_default=False)]
 
 
@@ -270,6 +273,19 @@ def verify(
             )
 
 
+def _verify_warehouse(plan: Plan, warehouse: str) -> None:
+    from .codegen.warehouse import status as status_of
+    from .verify import verify_warehouse
+
+    with progress.status("starting Spark") as status:
+        spark = local_session(status_of(warehouse)["format"] or Format.PARQUET)
+        found = verify_warehouse(spark, plan, warehouse, status.update)
+    if found:
+        print("\n".join(found))
+        raise typer.Exit(FINDING)
+    print(f"equal: {len(plan.views)} views; the declared constraints of {len(plan.tables)} tables hold")
+
+
 def _tell(status: Status, seed: int, text: str) -> None:
     status.update(f"seed {seed}: {text}")
 
@@ -283,30 +299,35 @@ def _seeds(text: str) -> list[int]:
 
 
 @app.command()
-def init(directory: Compiled, warehouse: Warehouse) -> None:
+def init(directory: Compiled, warehouse: Warehouse, format: ReportFormat = ExplainFormat.TEXT) -> None:
     """Store every view from its base tables."""
-    _run(directory, "storing the views", lambda scripts, spark: scripts.initialize(spark, warehouse))
+    _run(directory, "storing the views", format, lambda scripts, spark: scripts.initialize(spark, warehouse))
 
 
 @app.command()
-def propagate(directory: Compiled, warehouse: Warehouse, batch: BatchId) -> None:
+def propagate(
+    directory: Compiled, warehouse: Warehouse, batch: BatchId, format: ReportFormat = ExplainFormat.TEXT
+) -> None:
     """Compute the summary-deltas of a batch. Changes no view."""
-    _run(directory, f"propagating {batch}", lambda scripts, spark: scripts.propagate(spark, warehouse, batch))
+    _run(directory, f"propagating {batch}", format, lambda scripts, spark: scripts.propagate(spark, warehouse, batch))
 
 
 @app.command()
-def refresh(directory: Compiled, warehouse: Warehouse, batch: BatchId) -> None:
+def refresh(
+    directory: Compiled, warehouse: Warehouse, batch: BatchId, format: ReportFormat = ExplainFormat.TEXT
+) -> None:
     """Apply a propagated batch to the views and the base tables."""
-    _run(directory, f"refreshing with {batch}", lambda scripts, spark: scripts.refresh(spark, warehouse, batch))
+    _run(directory, f"refreshing with {batch}", format, lambda scripts, spark: scripts.refresh(spark, warehouse, batch))
 
 
-def _run(directory: Path, doing: str, work: Callable[[Any, Any], dict[str, Any]]) -> None:
+def _run(directory: Path, doing: str, format: ExplainFormat, work: Callable[[Any, Any], dict[str, Any]]) -> None:
     scripts = load_scripts(directory)
     with progress.status("starting Spark") as status:
         spark = local_session(scripts.format)
         status.update(doing)
         report = work(scripts, spark)
-    print(json.dumps(report, indent=2, default=str))
+        from .codegen.warehouse import report_text
+    print(json.dumps(report, indent=2, default=str) if format is ExplainFormat.JSON else report_text(report))
 
 
 @app.command("status")
@@ -314,18 +335,16 @@ def status_(
     directory: Compiled,
     warehouse: Warehouse,
     batch: Annotated[str | None, typer.Option("--batch", "-b", help="only this batch")] = None,
+    format: ReportFormat = ExplainFormat.TEXT,
 ) -> None:
     """Tell what a warehouse holds: its state, batches applied, batches waiting."""
-    from .codegen.warehouse import status
+    from .codegen.warehouse import status, status_text
 
     load_scripts(directory)
     report = status(warehouse)
     if batch is not None:
-        report = {
-            "batch": batch,
-            **{name: batch in report[name] for name in ("applied", "staged", "propagated") if name in report},
-        }
-    print(json.dumps(report, indent=2, default=str))
+        report = {"batch": batch, **{name: batch in report[name] for name in ("applied", "staged", "propagated")}}
+    print(json.dumps(report, indent=2, default=str) if format is ExplainFormat.JSON else status_text(report))
 
 
 @app.command()
@@ -417,7 +436,7 @@ def main() -> None:
     except Exception as error:
         if type(error).__name__ in ("WarehouseError", "BatchRefused"):
             print(f"deltafold: {error}", file=sys.stderr)
-            sys.exit(FINDING)
+            sys.exit(WRONG_INPUT)
         if os.environ.get("DELTAFOLD_DEBUG"):
             raise
         kind = (

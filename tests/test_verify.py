@@ -128,7 +128,8 @@ def test_a_broken_script_is_caught(spark: Any, tmp_path: Path, fault: str) -> No
     assert right in files["warehouse.py"]
     write({**files, "warehouse.py": files["warehouse.py"].replace(right, wrong)}, tmp_path / "compiled")
     scripts = load_scripts(tmp_path / "compiled")
-    found = check_scripts(spark, plan, scripts, tmp_path, 12, 3, 1, lambda _: None, seconds=10)
+    # The batch of this seed changes the group of NULL.
+    found = check_scripts(spark, plan, scripts, tmp_path, 12, 1, 2, lambda _: None, seconds=10)
     assert found is not None
     assert "the smallest case found" in describe(plan, found)
 

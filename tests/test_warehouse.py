@@ -300,6 +300,15 @@ def test_status(plain: House) -> None:
     expected = {"version": 1, "applied": ["a"], "staged": ["b", "c/1"], "propagated": ["c/1"], "format": "parquet"}
     for found in (w.status(plain.root), w.status(f"file://{plain.root}", plain.spark)):
         assert {name: found[name] for name in expected} == expected
+    assert w.status_text(found).splitlines() == [
+        "state 1, format parquet",
+        "  tables      pos",
+        "  views       bag, by_city, total",
+        "  applied     1, the last one a",
+        "  propagated  c/1",
+        "  staged      b",
+    ]
+    assert w.status_text({"batch": "b", "applied": False, "staged": True, "propagated": False}) == "batch b is staged"
 
 
 def test_folder_names() -> None:

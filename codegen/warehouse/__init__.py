@@ -16,7 +16,7 @@ atomic step that fails if the file is there already.
 Needs nothing but PySpark, and the Delta jars for the format delta.
 """
 
-from .alone import has_delta, main, report_text, session
+from .alone import has_delta, main, report_text, session, status_text
 from .bags import with_changes
 from .errors import BatchRefused, WarehouseError
 from .initialization import Initialization
@@ -39,5 +39,6 @@ __all__ = [
     "report_text",
     "session",
     "status",
+    "status_text",
     "with_changes",
 ]

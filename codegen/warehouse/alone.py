@@ -68,6 +68,23 @@ def report_text(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def status_text(report: dict[str, Any]) -> str:
+    """What `status` tells, for people."""
+    if "batch" in report:
+        state = next((name for name in ("applied", "propagated", "staged") if report[name]), "not there")
+        return f"batch {report['batch']} is {state}"
+    if not report["initialized"]:
+        return f"never initialized; batches staged: {', '.join(report['staged']) or 'none'}"
+    applied, waiting = report["applied"], [name for name in report["staged"] if name not in report["propagated"]]
+    lines = [f"state {report['version']}, format {report['format']}"]
+    lines.append(f"  tables      {', '.join(report['tables'])}")
+    lines.append(f"  views       {', '.join(report['views'])}")
+    lines.append(f"  applied     {f'{len(applied)}, the last one {applied[-1]}' if applied else 'none'}")
+    lines.append(f"  propagated  {', '.join(report['propagated']) or 'none'}")
+    lines.append(f"  staged      {', '.join(waiting) or 'none'}")
+    return "\n".join(lines)
+
+
 def main(run: Callable[..., dict[str, Any]], description: str, needs_batch: bool, format: str) -> NoReturn:
     """The command line of a script: run(spark, warehouse[, batch]), and print its report. Exits with 2 if refused."""
     parser = argparse.ArgumentParser(description=description)

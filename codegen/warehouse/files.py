@@ -182,7 +182,7 @@ def located(spark: SparkSession | None, warehouse: str) -> tuple[str, Files]:
     """The full path of a warehouse, and its files. Without a session, a directory of this machine."""
     warehouse = str(warehouse)
     if warehouse.startswith("catalog:"):
-        raise WarehouseError(f"{warehouse}: a warehouse has to be a directory or a URI")
+        raise WarehouseError(f"{warehouse}: tables of a catalog cannot be a warehouse yet; give a directory or a URI")
     if spark is None:
         root = os.path.abspath(re.sub(r"^file:(//)?(?=/)", "", warehouse))
         return root, LocalFiles(root)
