@@ -45,15 +45,15 @@ from deltafold.grammar.notation import print_rel
 from sqlglot import exp
 
 try:
-    from oracle import Row, evaluate
+    from oracle import Row, evaluate, value
 except ImportError:  # run as a module of the repository
-    from tests.oracle import Row, evaluate
+    from tests.oracle import Row, evaluate, value
 
 SCHEMA = """
 CREATE TABLE keyed (k INT NOT NULL PRIMARY KEY, a INT, b INT, c INT NOT NULL CHECK (c IS NOT NULL));
 CREATE TABLE sparse (u INT UNIQUE, v INT, w INT NOT NULL);
 CREATE TABLE place (p INT NOT NULL, city INT, region INT, land INT, UNIQUE (p, land));
-CREATE TABLE plain (m INT, n INT);
+CREATE TABLE plain (m INT, n INT, o INT CHECK (o IS NOT NULL), g INT GENERATED ALWAYS AS (m + 1));
 CREATE DIMENSION geo LEVEL p IS place.p LEVEL city IS place.city LEVEL region IS place.region LEVEL land IS place.land
   HIERARCHY h (p CHILD OF city CHILD OF region);
 """
@@ -79,6 +79,10 @@ def rows_of(table: Table, chance: Random) -> list[Row]:
             row[column.name] = chance.randrange(3)
             if column.nullable and chance.random() < 0.3:
                 row[column.name] = None
+        for made_of in table.generated:
+            row[made_of.column] = value(made_of.expression, row)
+        if any(value(condition, row) is False for condition in table.checks):
+            continue
         if table.name == "place":
             for child, parent in (("p", "city"), ("city", "region")):
                 if row[child] is not None:
