@@ -53,6 +53,7 @@ def make_case(catalog: Catalog, names: tuple[str, ...], rows: int, batches: int,
     made = []
     for _ in range(batches):
         changes: list[Change] = []
+        maker.before = {name: list(rows) for name, rows in maker.database.items()}
         for table in tables:
             changes += maker.changes(table, max(3, rows // 4))
         made.append(tuple(changes))
@@ -80,6 +81,7 @@ class _Maker:
         self.catalog = catalog
         self.chance = chance
         self.database: Database = {}
+        self.before: Database = {}  # the rows before the batch that is being made
 
     def rows(self, table: Table) -> list[Row]:
         return self.database.setdefault(table.name, [])
@@ -87,7 +89,7 @@ class _Maker:
     def insert(self, table: Table) -> Change | None:
         """Adds a row that breaks no constraint; None when the domain is used up."""
         rows = self.rows(table)
-        if rows and not table.keys and _odds(self.chance, 15):
+        if rows and not table.keys and not table.changes.new_values_of and _odds(self.chance, 15):
             row = self.chance.choice(rows)  # a duplicate
         else:
             made = self._row(table)
@@ -190,6 +192,10 @@ class _Maker:
         return column is not None and column.nullable
 
     def _is_new(self, table: Table, row: Row) -> bool:
+        for name in table.changes.new_values_of:
+            place = table.names.index(name)
+            if any(r[place] == row[place] for r in self.before.get(table.name, [])):
+                return False
         for key in table.keys:
             places = [table.names.index(name) for name in key]
             value = tuple(row[p] for p in places)

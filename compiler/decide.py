@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from . import scalar
-from .algebra import GPivot, GroupBy, Item, Project, Ref, Rel, Scan, State, UnionAll, col, scans
+from .algebra import SIGN, GPivot, GroupBy, Item, Project, Ref, Rel, Scan, Select, State, UnionAll, col, scans
 from .bind import BoundView
 from .catalog import Catalog
 from .crosstabs import of_aggregate, of_rows
 from .deltas import Deltas, in_state, is_linear, narrowed, signed_rows
+from .foreign import origin
 from .parts import parts_of, recompute_parts, with_part_columns
 from .plan import SHOWN, ApplyBag, Refusal, Replace, Step, ViewPlan
 from .properties import keys, schema
@@ -40,10 +41,10 @@ class Context:
     view: BoundView
     catalog: Catalog
     read_by_others: bool
+    forced: str | None  # the strategy that its author asks for
 
     def deltas(self) -> Deltas:
-        tables = frozenset(table.name for table in self.catalog.tables if table.changes.insert_only)
-        return Deltas(self.view.name, tables)
+        return Deltas(self.view.name, self.catalog)
 
     def plan(self, **parts: object) -> ViewPlan:
         rel = self.view.rel
@@ -66,10 +67,58 @@ Outcome = ViewPlan | Unfit
 
 
 def _append(context: Context) -> Outcome:
+    """Nothing that is stored changes: rows of an insert-only view, or groups that no row was in before."""
+    view, deltas = context.view, context.deltas()
     remedy = "ALTER TABLE … SET CHANGES (INSERT ONLY, NEW VALUES OF …), if that is so"
-    if not context.deltas().only_inserts(context.view.rel):
-        return Unfit("the changes of its tables are not all declared INSERT ONLY, so its groups may change", remedy)
-    return Unfit("its changes only insert, but groups that are there already may grow; they are merged", remedy)
+    top = peel(view.rel)
+    source = top.below.input if isinstance(top.below, GroupBy) else view.rel
+    if not deltas.only_inserts(source):
+        return Unfit("the changes of its tables are not all declared INSERT ONLY, so its rows may change", remedy)
+    changed = deltas.change(source)
+    if source is view.rel:
+        return _signed_plan(context, "append", view.rel, (*deltas.steps, _step(view, changed)))
+    assert isinstance(top.below, GroupBy)
+    grows = next((scan.ref.name for scan in _changed(changed) if not _is_new(top.below, scan, context.catalog)), None)
+    if grows is not None:
+        return Unfit(f"changes of {grows} may add to groups that are there; they are merged", remedy)
+    summary = summary_of(view, top, top.below, context.catalog)
+    if isinstance(summary, Unfit):
+        return summary
+    came = replace(summary, core=Project(changed, tuple(Item(name, col(name)) for name in source.names))).initial
+    stored = summary.initial
+    return _signed_plan(context, "append", stored, (*deltas.steps, _step(view, signed_rows(came, stored.names, 1))))
+
+
+def _changed(rel: Rel) -> list[Scan]:
+    return [scan for scan in scans(rel) if scan.ref.state is State.CHANGES]
+
+
+def _is_new(grouped: GroupBy, changes: Scan, catalog: Catalog) -> bool:
+    """Whether each changed row of a table has, in a grouping column, a value that the table did not have."""
+    table = catalog.table(changes.ref.name)
+    found = [origin(grouped.input, key) for key in grouped.keys]
+    columns = {o[2] for o in found if o is not None and table is not None and o[1] == table.name}
+    return bool(grouped.keys) and table is not None and bool(columns & set(table.changes.new_values_of))
+
+
+def _step(view: BoundView, rows: Rel) -> Step:
+    return Step(f"sd_{view.name}", rows, "the rows that come (+1) and go (-1)")
+
+
+def _signed_plan(context: Context, strategy: str, stored: Rel, steps: tuple[Step, ...]) -> ViewPlan:
+    """The plan of a view whose delta is made of signed rows."""
+    steps = tuple(replace(step, rel=prune(step.rel)) for step in steps)
+    public = set(context.view.rel.names)
+    columns = schema(stored)
+    return context.plan(
+        strategy=strategy,
+        initial=stored,
+        columns=tuple(column for column in columns if column.name in public),
+        hidden=tuple(column for column in columns if column.name not in public),
+        steps=steps,
+        changes=_bag_changes(context, steps[-1]),
+        refresh=ApplyBag(stored.names),
+    )
 
 
 def _summary_delta(context: Context) -> Outcome:
@@ -171,22 +220,14 @@ def _insert_delete(context: Context) -> Outcome:
     view = context.view
     rel = view.rel
     if not is_linear(rel):
-        if parts_of(rel) is not None:
+        if parts_of(rel) is not None and context.forced != "insert-delete":
             return Unfit("its parts are stored: to replace those that are affected needs nothing of the old base")
         if because := not_reproducible(rel, context.catalog):
             return Unfit(because)
         rel = narrowed(rel)
     deltas = context.deltas()
-    rows = deltas.change(rel)
-    purpose = "the rows that come (+1) and go (-1)"
-    delta = Step(f"sd_{view.name}", rows, purpose)
-    steps = tuple(replace(step, rel=prune(step.rel)) for step in (*deltas.steps, delta))
-    return context.plan(
-        strategy="insert-delete",
-        steps=steps,
-        changes=_bag_changes(context, steps[-1], purpose),
-        refresh=ApplyBag(view.rel.names),
-    )
+    changed = deltas.change(rel)
+    return _signed_plan(context, "insert-delete", view.rel, (*deltas.steps, _step(view, changed)))
 
 
 def _partition_recompute(context: Context) -> Outcome:
@@ -203,18 +244,7 @@ def _partition_recompute(context: Context) -> Outcome:
     operator, columns = found
     stored, held = with_part_columns(rel, columns)
     steps = recompute_parts(context.deltas(), stored, held, operator)
-    columns_stored = schema(stored)
-    public = set(view.rel.names)
-    purpose = "the rows that come (+1) and go (-1)"
-    return context.plan(
-        strategy="partition-recompute",
-        initial=stored,
-        columns=tuple(column for column in columns_stored if column.name in public),
-        hidden=tuple(column for column in columns_stored if column.name not in public),
-        steps=steps,
-        changes=_bag_changes(context, steps[-1], purpose),
-        refresh=ApplyBag(stored.names),
-    )
+    return _signed_plan(context, "partition-recompute", stored, steps)
 
 
 def _recompute(context: Context) -> Outcome:
@@ -246,7 +276,7 @@ STRATEGIES: dict[str, tuple[str, Callable[[Context], Outcome]]] = {
 def plan_view(view: BoundView, catalog: Catalog, read_by_others: bool) -> ViewPlan:
     """The maintenance plan of one view: the first strategy that fits, or the one that its author asks for."""
     forced = _forced(view)
-    context = Context(view, catalog, read_by_others)
+    context = Context(view, catalog, read_by_others, forced)
     refused: list[Refusal] = []
     plan: ViewPlan | None = None
     place = view.statement.name_span
@@ -273,15 +303,17 @@ def _forced(view: BoundView) -> str | None:
     return given[0] if given and given[0] in STRATEGIES else None
 
 
-def _bag_changes(context: Context, delta: Step, purpose: str) -> Step | None:
+def _bag_changes(context: Context, delta: Step) -> Step | None:
     """The public rows of a delta that is made of signed rows, for views that read this one."""
     if not context.read_by_others:
         return None
     rows: Rel = Scan(Ref(context.view.name, State.DELTA), schema(delta.rel))
-    names = (*context.view.rel.names, rows.names[-1])
+    if SHOWN in rows.names:
+        rows = Select(rows, col(SHOWN))
+    names = (*context.view.rel.names, SIGN)
     if rows.names != names:
         rows = Project(rows, tuple(Item(name, col(name)) for name in names))
-    return Step(f"changes_{context.view.name}", rows, purpose)
+    return Step(f"changes_{context.view.name}", rows, delta.purpose)
 
 
 def _key(rel: Rel, catalog: Catalog) -> tuple[str, ...]:

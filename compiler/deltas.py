@@ -14,8 +14,9 @@ there before changes sides only if it matches a changed row of the right:
 
     Δ(L ⋉ R)  =  ΔL ⋉ new(R)  ⊎  C ⋉ new(R)  ∸  C ⋉ old(R),      C = old(L) ⋉ ΔR          (⊳ likewise)
 
-An outer join is the inner join and the anti joins, padded with NULLs. Everything else is computed before and after
-the batch for the affected part alone: the groups, keys, partitions or rows that the change of its input touches.
+A foreign key may make the second term of a join empty (`foreign`). An outer join is the inner join and the anti joins,
+padded with NULLs. Everything else is computed before and after the batch for the affected part alone: the groups,
+keys, partitions or rows that the change of its input touches.
 
     Δ N(R)  =  N(new(R) ⋉ A)  ∸  N(old(R) ⋉ A),      A = the keys of the net change of R
 
@@ -66,6 +67,8 @@ from .algebra import (
     col,
     with_inputs,
 )
+from .catalog import Catalog
+from .foreign import refers
 from .plan import Step
 from .properties import schema
 from .prune import prune
@@ -107,14 +110,11 @@ def _with_projections(rel: Rel) -> Rel:
 
 
 class Deltas:
-    """Derives the changes of one view. What is used more than once becomes a step of its own, computed once.
+    """Derives the changes of one view. What is used more than once becomes a step of its own, computed once."""
 
-    `insert_only` names the relations whose changes only insert.
-    """
-
-    def __init__(self, view: str, insert_only: frozenset[str] = frozenset()) -> None:
+    def __init__(self, view: str, catalog: Catalog) -> None:
         self.view = view
-        self.insert_only = insert_only
+        self.catalog = catalog
         self.steps: list[Step] = []
         self._changes: dict[Rel, Rel] = {}
         self._shared: dict[Rel, Rel] = {}
@@ -170,7 +170,8 @@ class Deltas:
         """Whether the change of a relation has no row that goes."""
         match rel:
             case Scan(ref, _):
-                return ref.name in self.insert_only
+                table = self.catalog.table(ref.name)
+                return table is not None and table.changes.insert_only
             case Values() | Select() | Project() | Expand() | GUnpivot() | UnionAll():
                 return all(map(self.only_inserts, rel.inputs))
             case Join(_, _, _, JoinKind.INNER):
@@ -183,17 +184,23 @@ class Deltas:
         left, right, condition = rel.left, rel.right, rel.condition
         from_left, from_right = self.change(left), self.change(right)
         parts = []
-        if not _is_empty(from_left):
+        if not _is_empty(from_left) and self._meets_only_changes(left, right, condition):
+            parts.append(_signed_join(from_left, from_right, condition))
+        elif not _is_empty(from_left):
             after = self.signed(right)
             if not is_linear(right):
                 from_left, after = self._meeting(left, after, condition)
             parts.append(_signed_join(from_left, after, condition))
-        if not _is_empty(from_right):
+        if not _is_empty(from_right) and not self._meets_only_changes(right, left, condition):
             before = in_state(left, State.OLD)
             if not is_linear(left):
                 from_right, before = self._meeting(right, before, condition)
             parts.append(_project_names(Join(before, from_right, condition), (*rel.names, SIGN)))
         return _union(parts, rel)
+
+    def _meets_only_changes(self, changed: Rel, other: Rel, condition: exp.Expr) -> bool:
+        """Whether the rows that come on one side cannot meet rows that were there on the other."""
+        return self.only_inserts(changed) and refers(other, changed, condition, self.catalog)
 
     def _meeting(self, side: Rel, other: Rel, condition: exp.Expr) -> tuple[Rel, Rel]:
         """The change of one side of a join, and of the other side only what can meet it."""

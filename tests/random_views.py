@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +39,7 @@ from deltafold.compiler.algebra import (
     scans,
 )
 from deltafold.compiler.bind import BoundView
-from deltafold.compiler.catalog import Catalog, ForeignKey, Table
+from deltafold.compiler.catalog import Catalog, Changes, ForeignKey, Table
 from deltafold.compiler.decide import plan_view
 from deltafold.compiler.plan import Plan
 from deltafold.compiler.properties import schema
@@ -119,7 +119,7 @@ class Maker:
             foreign_keys=(ForeignKey(("d",), "d", ("id",)),) if self.chance.randrange(2) else (),
         )
         t = Table("t", (Column("p", "int"), Column("q", "string")), NO_SPAN)
-        return Catalog((d, f, t))
+        return Catalog(tuple(replace(table, changes=Changes(self.chance.randrange(4) == 3)) for table in (d, f, t)))
 
     def data(self, catalog: Catalog, batches: int) -> tuple[dict[str, list[tuple[Any, ...]]], tuple[Batch, ...]]:
         database: dict[str, list[tuple[Any, ...]]] = {table.name: [] for table in catalog.tables}
@@ -137,11 +137,13 @@ class Maker:
                 kind = self.chance.randrange(4)
                 rows = database[table.name]
                 free = [row for row in rows if not _is_referenced(catalog, table, row, database)]
-                before = self.chance.choice(free) if free and kind else None
+                before = self.chance.choice(free) if free and kind and not table.changes.insert_only else None
                 if before is not None:
                     rows.remove(before)
                 after = None if kind == 2 and before is not None else self.row(table, database)
-                if kind == 3 and before is None and after is not None:  # comes and goes again
+                if (
+                    kind == 3 and before is None and after is not None and not table.changes.insert_only
+                ):  # comes and goes again
                     changes += [Change(table.name, None, after), Change(table.name, after, None)]
                     continue
                 if after is not None:

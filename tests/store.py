@@ -18,6 +18,7 @@ class Store:
         self.plan = plan
         self.tables = tables
         self.views: dict[str, list[Row]] = {}
+        self.relations: dict[Ref, list[Row]] = {}  # of the last batch: changes, steps, deltas
         for view in plan.views:
             self.views[view.name] = evaluate(view.initial, self.current())
 
@@ -39,7 +40,7 @@ class Store:
         return {view.name: relations[Ref(view.name)] for view in self.plan.views}
 
     def apply(self, batch: Batch) -> None:
-        relations: dict[Ref, list[Row]] = {}
+        self.relations = relations = {}
         for name in self.plan.tables:
             table = self.plan.catalog.table(name)
             assert table is not None

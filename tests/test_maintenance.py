@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from functools import cache
 
+from deltafold.compiler.algebra import Ref, State, scans
 from deltafold.compiler.pipeline import compile_text
 from deltafold.randomdata import Change, make_case
 from hypothesis import HealthCheck, given, settings
@@ -107,3 +108,42 @@ def test_insert_only_tables_need_no_second_look() -> None:
     store = Store(plan, {"t": [(1, 3)]})
     store.apply((Change("t", None, (1, 2)), Change("t", None, (2, None))))
     assert bag(store.views["v"], ("k", "lo", "s")) == Counter({(1, 2, 5): 1, (2, None, None): 1})
+
+
+STAR = """
+CREATE TABLE d (id INT NOT NULL PRIMARY KEY, a STRING);
+CREATE TABLE f (d INT REFERENCES d (id), day INT, x INT);
+ALTER TABLE d SET CHANGES (INSERT ONLY);
+"""
+
+
+def test_rows_of_insert_only_tables_are_appended() -> None:
+    plan = compile_text(
+        f"{STAR} ALTER TABLE f SET CHANGES (INSERT ONLY); CREATE VIEW v AS SELECT a, x FROM f JOIN d ON f.d = d.id;"
+    )
+    assert plan.views[0].strategy == "append"
+    store = Store(plan, {"d": [(1, "a")], "f": [(1, 0, 5)]})
+    store.apply((Change("d", None, (2, "b")), Change("f", None, (2, 1, 7)), Change("f", None, (1, 1, 5))))
+    assert bag(store.views["v"], ("a", "x")) == Counter([("a", 5), ("a", 5), ("b", 7)])
+
+
+def test_groups_of_new_values_are_appended() -> None:
+    """An insert into the dimension adds to no group: each row of the facts has its partner already."""
+    plan = compile_text(
+        f"{STAR} ALTER TABLE f SET CHANGES (INSERT ONLY, NEW VALUES OF day);"
+        "CREATE VIEW v AS SELECT day, a, SUM(x) AS s FROM f JOIN d ON f.d = d.id GROUP BY day, a;"
+        "CREATE VIEW w AS SELECT a, SUM(x) AS s FROM f JOIN d ON f.d = d.id GROUP BY a;"
+    )
+    assert [view.strategy for view in plan.views] == ["append", "summary-delta"]
+    store = Store(plan, {"d": [(1, "a")], "f": [(1, 0, 5)]})
+    store.apply((Change("d", None, (2, "b")), Change("f", None, (2, 1, 7)), Change("f", None, (2, 1, 1))))
+    assert bag(store.views["v"], ("day", "a", "s")) == Counter([(0, "a", 5), (1, "b", 8)])
+
+
+def test_inserts_into_a_referenced_table_meet_no_old_rows() -> None:
+    """So the facts that were there are not read for them; where the dimension may be updated, they are."""
+    view = "CREATE VIEW v AS SELECT a, SUM(x) AS s FROM f JOIN d ON f.d = d.id GROUP BY a;"
+    for declared, reads_old_facts in (("ALTER TABLE d SET CHANGES (INSERT ONLY);", False), ("", True)):
+        plan = compile_text(STAR.replace("ALTER TABLE d SET CHANGES (INSERT ONLY);", declared) + view)
+        read = {scan.ref for step in plan.views[0].steps for scan in scans(step.rel)}
+        assert (Ref("f", State.OLD) in read) == reads_old_facts
