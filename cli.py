@@ -410,8 +410,8 @@ def _chosen(plan: Plan, names: list[str]) -> set[str]:
     found = {name: plan.view(name) for name in names}
     missing = [name for name, view in found.items() if view is None]
     if missing:
-        known = ", ".join(view.name for view in plan.views)
-        raise CannotRun(f"there is no view {', '.join(missing)}; there is: {known}")
+        known = did_you_mean(missing[0], (view.name for view in plan.views))
+        raise CannotRun(f"there is no view {', '.join(missing)}; {known}")
     return {view.name for view in found.values() if view}
 
 

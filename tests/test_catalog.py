@@ -279,3 +279,11 @@ def test_schemas_of_parquet_and_of_a_catalog(spark: SparkSession, tmp_path: Path
         spark.sql("DROP DATABASE deltafold_schema CASCADE")
     with pytest.raises(CannotRun, match="SCHEMA_NOT_FOUND"):
         schema_text("catalog:no_such_database", lambda: spark)
+
+
+def test_the_view_files_of_the_documentation_compile() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "view-files.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in text.split("```sql\n")[1:]]
+    assert len(blocks) == 2
+    for block in blocks:
+        compile_text(block)

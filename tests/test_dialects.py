@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltafold.compiler.pipeline import compile_text
 from deltafold.compiler.source import Diagnostic, InputError
 from deltafold.verify import author_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLES = """
 CREATE TABLE stores (id INT NOT NULL PRIMARY KEY, city VARCHAR(20));
@@ -142,6 +146,24 @@ def test_an_included_file_may_have_its_own_dialect(tmp_path: Path, monkeypatch: 
     (tmp_path / "schema.sql").write_text("CREATE TABLE t (a INT, `b c` STRING);", encoding="utf-8")
     text = "INCLUDE 'schema.sql' DIALECT spark;\nCREATE VIEW v AS SELECT \"b c\", a / 2 AS half FROM t;"
     assert "a DIV 2" in author_query(compile_text(text, dialect="postgres").definitions[0])
+
+
+@pytest.mark.spark
+def test_spark_gives_translated_queries_the_types_of_the_plan(spark: SparkSession) -> None:
+    queries = {
+        **SAME,
+        "sqlite": "SELECT store, SUM(qty) / COUNT(*) AS mean, price || 'x' AS p FROM sales GROUP BY store, price",
+        "presto": "SELECT store, qty / 2 AS half, COALESCE(note, 'none') AS note FROM sales WHERE qty > 0",
+        "redshift": "SELECT store, NVL(qty, 0) AS q, day + 1 AS tomorrow FROM sales",
+        "oracle": "SELECT store, NVL(qty, 0) AS q, UPPER(note) AS n FROM sales WHERE qty IS NOT NULL",
+    }
+    for table in compile_text(TABLES).catalog.tables:
+        columns = ", ".join(f"{column.name} {column.type}" for column in table.columns)
+        spark.createDataFrame([], columns).createOrReplaceTempView(table.name)
+    for dialect, query in queries.items():
+        plan = compile_text(f"{TABLES}CREATE VIEW v AS {query};", dialect=dialect)
+        given = spark.sql(author_query(plan.definitions[0])).dtypes
+        assert [(column.name, column.type) for column in plan.views[0].columns] == given, dialect
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
