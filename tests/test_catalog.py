@@ -269,12 +269,10 @@ def test_schemas_of_parquet_and_of_a_catalog(spark: SparkSession, tmp_path: Path
     assert {column.name: column.type for column in table.columns} == expected
     spark.sql("CREATE DATABASE deltafold_schema")
     try:
-        spark.sql(
-            "CREATE TABLE deltafold_schema.`t u` (a INT COMMENT 'x', b VARCHAR(5)) USING parquet PARTITIONED BY (b)"
-        )
-        spark.sql("CREATE VIEW deltafold_schema.v AS SELECT a FROM deltafold_schema.`t u`")
+        spark.sql("CREATE TABLE deltafold_schema.tu (a INT COMMENT 'x', b VARCHAR(5)) USING parquet PARTITIONED BY (b)")
+        spark.sql("CREATE VIEW deltafold_schema.v AS SELECT a FROM deltafold_schema.tu")
         (shown,) = catalog_of(schema_text("catalog:deltafold_schema", lambda: spark)).tables
-        assert (shown.name, shown.columns) == ("t u", (Column("a", "int"), Column("b", "string")))
+        assert (shown.name, shown.columns) == ("tu", (Column("a", "int"), Column("b", "string")))
     finally:
         spark.sql("DROP DATABASE deltafold_schema CASCADE")
     with pytest.raises(CannotRun, match="SCHEMA_NOT_FOUND"):
