@@ -21,6 +21,24 @@ class ScalarType:
     nullable: bool
 
 
+class UnknownType(Exception):
+    """The expression's type cannot be derived; `node` is the part that is not understood."""
+
+    def __init__(self, node: exp.Expr, message: str) -> None:
+        self.node = node
+        self.message = message
+        super().__init__(message)
+
+
+class NotDeterministic(Exception):
+    """The expression may give another value each time; `node` is the part that does."""
+
+    def __init__(self, node: exp.Expr, message: str) -> None:
+        self.node = node
+        self.message = message
+        super().__init__(message)
+
+
 MAX_PRECISION = 38
 MIN_ADJUSTED_SCALE = 6
 _INTEGRAL_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -109,8 +127,12 @@ def common_type(left: str, right: str) -> str | None:
         return _common_numeric(left, right)
     if left in DATETIME_ORDER and right in DATETIME_ORDER:
         return max(left, right, key=DATETIME_ORDER.index)
+    elements = element_of(left), element_of(right)
+    if elements[0] is not None and elements[1] is not None:
+        element = common_type(elements[0], elements[1])
+        return None if element is None else f"array<{element}>"
     for string, other in ((left, right), (right, left)):
-        if string == "string":
+        if string == "string" and not other.startswith(("array<", "map<", "struct<")):
             if is_integral(other):
                 return "bigint"
             return "double" if is_numeric(other) else other
@@ -125,3 +147,35 @@ def _common_numeric(left: str, right: str) -> str:
         if exact_left and exact_right:
             return wider_decimal(exact_left, exact_right)
     return "double"
+
+
+def _split(inner: str) -> list[str]:
+    """The parts between the commas that no bracket encloses."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(inner):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append(inner[start:at])
+            start = at + 1
+    return [*parts, inner[start:]]
+
+
+def element_of(type_: str) -> str | None:
+    """The type of an array's elements."""
+    return type_[len("array<") : -1] if type_.startswith("array<") else None
+
+
+def map_of(type_: str) -> tuple[str, str] | None:
+    """The types of a map's keys and values."""
+    if not type_.startswith("map<"):
+        return None
+    key, value = _split(type_[len("map<") : -1])
+    return key, value
+
+
+def fields_of(type_: str) -> dict[str, str] | None:
+    """The types of a struct's fields, by name."""
+    if not type_.startswith("struct<"):
+        return None
+    fields = (part.partition(":") for part in _split(type_[len("struct<") : -1]))
+    return {name: kind for name, _, kind in fields}

@@ -48,7 +48,7 @@ GroupBy [k, a, g] { n := count(*), s := sum(v) }
 Expand { k, w := v } { k, w := NULL } { k := a, w := v + 1 }
   Scan t
 ----
-Values [a int not null, b string, c `decimal(4,2)`] { (1, 'x', 1.5), (2, NULL, NULL), (1, 'x', 1.5) }
+Values [a int not null, b string, c decimal(4,2)] { (1, 'x', 1.5), (2, NULL, NULL), (1, 'x', 1.5) }
 ----
 Values [a int, b string] { }
 ----
