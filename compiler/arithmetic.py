@@ -73,12 +73,8 @@ def integer_of(node: exp.Expr) -> int | None:
 
 def arithmetic_type(node: exp.Expr, arguments: Sequence[ScalarType], operator: str) -> str:
     left, right = (argument.type for argument in arguments)
-    if left == "date" or right == "date":
-        if operator == "-" and left == right:
-            return "interval day"
-        return "date"
-    if left.startswith("timestamp"):
-        return "interval day to second"
+    if any(type_.startswith(("date", "timestamp", "interval")) for type_ in (left, right)):
+        return _time_arithmetic(node, left, right, operator)
     # a string becomes what it is reckoned with; NULL too
     if left in ("string", "void") or right in ("string", "void"):
         both = {left, right}
@@ -100,6 +96,34 @@ def arithmetic_type(node: exp.Expr, arguments: Sequence[ScalarType], operator: s
     if result is None:
         raise UnknownType(node, f"{text(node)}: {left} and {right} do not go together")
     return result
+
+
+def _time_arithmetic(node: exp.Expr, left: str, right: str, operator: str) -> str:
+    """Dates, times and intervals: moved by one another, subtracted, multiplied by numbers."""
+    intervals = [type_ for type_ in (left, right) if type_.startswith("interval")]
+    times = [type_ for type_ in (left, right) if type_.startswith(("date", "timestamp"))]
+    if times and intervals:
+        days = not any(unit in intervals[0] for unit in ("hour", "minute", "second"))
+        return times[0] if times[0] != "date" or days else "timestamp"
+    if len(times) == 2 and operator == "-":
+        return "interval day" if left == right == "date" else "interval day to second"
+    if times == ["date"] and operator in "+-":
+        return "date"
+    if intervals and not times:
+        if len(set(intervals)) == 1 and len(intervals) == 2 and operator in "+-":
+            return left
+        months = "month" in intervals[0] or "year" in intervals[0]
+        return "interval year to month" if months else "interval day to second"
+    raise UnknownType(node, f"{text(node)}: {left} and {right} do not go together")
+
+
+def interval_type(node: exp.Interval) -> str:
+    """The type of an interval literal: that of its unit, a week being seven days."""
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        return f"interval {unit.this.name.lower()} to {unit.expression.name.lower()}"
+    name = unit.name.lower().rstrip("s") if isinstance(unit, exp.Expr) else ""
+    return f"interval {'day' if name == 'week' else name}"
 
 
 def _as_decimal(node: object, type_: str) -> tuple[int, int] | None:

@@ -238,6 +238,8 @@ BY_NAME: dict[str, Fact] = {
     "conv": Fact("string", Nulls.ALWAYS),
     "bin": _STRING,
     "btrim": _STRING,
+    "to_char": _STRING,
+    "unix_date": _INT,
     "octet_length": _INT,
     "find_in_set": _INT,
     "format_number": Fact("string", Nulls.ALWAYS),
@@ -290,5 +292,5 @@ def value_arguments(node: exp.Expr) -> list[exp.Expr]:
     return [
         part
         for part in node.iter_expressions()
-        if not isinstance(part, exp.Var | exp.DataType | exp.Identifier | exp.Interval)
+        if not isinstance(part, exp.Var | exp.DataType | exp.Identifier | exp.Interval | exp.JSONPath)
     ]

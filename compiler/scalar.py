@@ -16,6 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.generators.spark import SparkGenerator
 
+from ..grammar.spark_dialect import SparkViews
 from .algebra import col
 
 DIALECT = "spark"
@@ -54,6 +55,7 @@ _KEYWORDS = frozenset(
         "filter",
         "for",
         "from",
+        "gpivot",
         "full",
         "group",
         "having",
@@ -133,7 +135,7 @@ def _bind_names(node: exp.Expr) -> exp.Expr:
 
 def parse(sql: str) -> exp.Expr:
     """Reads a bound expression as `text` prints it."""
-    return sqlglot.parse_one(sql, dialect=DIALECT).transform(_bind_names)
+    return sqlglot.parse_one(sql, dialect=SparkViews).transform(_bind_names)
 
 
 def canonical(expression: exp.Expr) -> exp.Expr:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from .aggregates import aggregate_type, call_of
 from .algebra import Column
-from .arithmetic import arithmetic_type, number_type
+from .arithmetic import arithmetic_type, interval_type, number_type
 from .facts import Nulls, common_of
 from .functions import BY_CLASS, BY_NAME, CHANGING, CHANGING_NAMES, first_number, value_arguments
 from .nested import field_type, struct_type
@@ -99,7 +99,7 @@ def type_of(expression: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
             moved = of(inner)
             return ScalarType("timestamp_ntz" if moved.type == "timestamp_ntz" else "timestamp", moved.nullable)
         case exp.Interval():
-            return ScalarType(f"interval {expression.text('unit').lower().rstrip('s')}", False)
+            return ScalarType(interval_type(expression), False)
         case exp.AggFunc() | exp.Window() | exp.Subquery() | exp.Query() | exp.Star():
             raise UnknownType(expression, f"{text(expression)} is not a scalar expression")
     return _function(expression, columns)
@@ -142,9 +142,6 @@ def _fits(from_: str, to: str) -> bool:
 
 def _arithmetic(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
     left, right = node.args["this"], node.args["expression"]
-    for moved, interval in ((left, right), (right, left)):
-        if isinstance(interval, exp.Interval):
-            return _moved(type_of(moved, columns), interval)
     arguments = [type_of(left, columns), type_of(right, columns)]
     match node:
         case exp.Div() | exp.SafeDivide():
@@ -159,13 +156,6 @@ def _arithmetic(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:
             operator = "+"
     type_ = arithmetic_type(node, arguments, operator)
     return ScalarType(type_, operator in "/%" or Nulls.ANY.of(arguments))
-
-
-def _moved(time: ScalarType, interval: exp.Interval) -> ScalarType:
-    """A date or time plus or minus an interval."""
-    whole_days = interval.text("unit").lower().rstrip("s") in ("day", "week", "month", "year", "quarter")
-    type_ = time.type if time.type != "date" or whole_days else "timestamp"
-    return ScalarType(type_, time.nullable)
 
 
 def _choice(node: exp.Expr, columns: Mapping[str, Column]) -> ScalarType:

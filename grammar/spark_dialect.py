@@ -2,7 +2,8 @@
 
 - PIVOT takes any expression over aggregates, as in `sum(v) + 1`.
 - A quote written twice within a string is a quote; sqlglot puts two strings together, as Spark 3 did.
-- PERCENTILE(x, p, frequency) keeps its third argument.
+- PERCENTILE(x, p, frequency) keeps its third argument; TO_CHAR and UNIX_DATE stay what they are, since sqlglot prints
+  them as casts and differences.
 - GPIVOT (m, … FOR b IN (…)) spreads measures without aggregating them; see docs/gpivot.md. It is read as the PIVOT by
   FIRST that gives the same rows, and marked, so that its text in Spark SQL is right as it is.
 """
@@ -29,7 +30,7 @@ class SparkViewParser(SparkParser):
     }
 
     FUNCTIONS = {  # noqa: RUF012
-        **SparkParser.FUNCTIONS,
+        **{name: build for name, build in SparkParser.FUNCTIONS.items() if name not in ("TO_CHAR", "UNIX_DATE")},
         "PERCENTILE": lambda args: (
             exp.Quantile.from_arg_list(args) if len(args) < 3 else exp.Anonymous(this="percentile", expressions=args)
         ),

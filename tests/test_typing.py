@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tpc
 from deltafold.compiler.algebra import Column
+from deltafold.compiler.pipeline import compile_file
+from deltafold.compiler.properties import schema
 from deltafold.compiler.scalar import canonical, parse, text
 from deltafold.compiler.types import type_name
 from deltafold.compiler.typing import NotDeterministic, UnknownType, type_of
+from deltafold.verify import expected_views
 from sqlglot import exp
 
 COLUMNS = {
@@ -30,6 +35,11 @@ COLUMNS = {
         Column("d", "date"),
         Column("ts", "timestamp"),
         Column("tn", "timestamp_ntz"),
+        Column("arr", "array<int>"),
+        Column("sa", "array<string>"),
+        Column("st", "struct<x:int,y:array<string>>"),
+        Column("mp", "map<string,int>"),
+        Column("bin", "binary"),
     )
 }
 
@@ -65,6 +75,23 @@ DATE_TRUNC('MONTH', ts) | DATE_TRUNC('MONTH', d) | TO_DATE(s) | TO_DATE(s, 'yyyy
 LAST_DAY(d) | NEXT_DAY(d, 'MON') | d + 1 | d - 1 | d - d | d + INTERVAL 1 DAY | d - INTERVAL '1' MONTH
 ts + INTERVAL 1 HOUR | ts + INTERVAL 1 DAY | DATE_FORMAT(d, 'yyyy') | MONTHS_BETWEEN(d, d) | MAKE_DATE(2020, 1, 1)
 d + INTERVAL 2 HOUR | HASH(i) | UNIX_TIMESTAMP(ts) | FROM_UNIXTIME(l) | DATEADD(day, 1, d) | DATEDIFF(day, d, d)
+arr[0] | mp['a'] | (st).x | (st).y[0] | element_at(arr, 1) | element_at(mp, 'a') | size(arr) | cardinality(mp) | array(1, 2)
+array(i, l) | array_contains(arr, 1) | sort_array(arr) | array_distinct(arr) | array_max(arr) | array_join(sa, ',')
+array_position(arr, 1) | array_union(arr, arr) | array_intersect(arr, arr) | arrays_overlap(arr, arr) | array_remove(arr, 1)
+array_append(arr, 1) | flatten(array(arr)) | slice(arr, 1, 2) | sequence(1, 3) | split(s, ',') | split(z, ',')[0] | reverse(arr)
+split_part(s, ',', 1) | concat(arr, arr) | array_repeat(i, 2) | map('a', 1) | map_keys(mp) | map_values(mp) | reverse(s)
+map_contains_key(mp, 'a') | named_struct('p', i, 'q', s) | struct(i, s) | map_from_arrays(sa, arr) | get_json_object(s, '$.a')
+to_json(st) | btrim(s) | octet_length(s) | find_in_set('a', s) | format_number(g, 2) | format_string('%d', i) | unbase64(s)
+base64(bin) | hex(i) | unhex(s) | encode(s, 'UTF-8') | decode(bin, 'UTF-8') | regexp_extract_all(s, 'a') | regexp_count(s, 'a')
+regexp_substr(s, 'a') | regexp_instr(s, 'a') | s LIKE ANY ('a', 'b') | date_part('year', d) | date_part('second', ts)
+to_timestamp(s, 'yyyy') | unix_seconds(ts) | unix_date(d) | timestamp_seconds(l) | from_utc_timestamp(ts, 'UTC')
+make_timestamp(2020, 1, 1, 0, 0, 0) | try_to_timestamp(s) | to_char(d10, '999') | ts - ts | d - ts | ts - INTERVAL 3 DAYS
+INTERVAL 1 DAY | INTERVAL '1-2' YEAR TO MONTH | INTERVAL 2 MONTHS | INTERVAL 1 WEEK | (d - d) > INTERVAL 1 DAY | ts + (ts - ts)
+INTERVAL 1 DAY * 2 | INTERVAL 1 YEAR / 2 | (i, s) IN ((1, 'a')) | sin(g) | atan2(g, g) | degrees(g) | pi() | e() | log1p(g)
+factorial(i) | hypot(g, g) | positive(i) | shiftleft(i, 1) | i ^ 1 | rint(g) | width_bucket(g, 0, 1, 4) | try_divide(d10, 2)
+ceil(d10, 1) | floor(d10, 1) | conv(s, 10, 16) | bin(l) | bit_count(i) | CASE WHEN b THEN arr ELSE array(1) END
+CASE WHEN i = 1 THEN d10 WHEN i = 2 THEN 1.234 ELSE 0 END | coalesce(d, ts) | CAST(arr AS ARRAY<BIGINT>) | CAST(ts AS BIGINT)
+str_to_map(s) | parse_url(s, 'HOST') | url_encode(s) | luhn_check(s) | typeof(i) | mask(s) | elt(1, s, z) | try_element_at(arr, 1)
 """
 
 
@@ -99,9 +126,38 @@ def table(spark: Any) -> Any:
 def test_type_is_what_spark_derives(sql: str, table: Any) -> None:
     expression = canonical(parse(sql))
     [field] = table.selectExpr(text(expression)).schema
+    [written] = table.selectExpr(sql).schema
     ours = type_of(expression, COLUMNS)
+    assert field.dataType == written.dataType, "printing changes the type"
     assert ours.type == field.dataType.simpleString()
     assert ours.nullable or not field.nullable or sql in SURER_THAN_SPARK
+
+
+VIEW_FILES = sorted([*Path(__file__).parent.glob("views/*.sql"), *Path(__file__).parents[1].glob("examples/*.sql")])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", [*(path.name for path in VIEW_FILES), "tpch", "tpcds"])
+def test_views_have_the_columns_that_spark_gives_them(name: str, spark: Any) -> None:
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    path = next((path for path in VIEW_FILES if path.name == name), None)
+    plan = compile_file(path) if path else tpc.compiled(name).plan
+    tables = {}
+    for table in plan.catalog.tables:
+        shape = StructType()
+        for column in table.columns:
+            shape.add(column.name, _parse_datatype_string(column.type), column.nullable)
+        tables[table.name] = spark.createDataFrame([], shape)
+    wrong = []
+    for view_name, frame in expected_views(spark, plan, tables).items():
+        view = plan.view(view_name)
+        assert view is not None
+        for ours, field in zip(schema(view.definition), frame.schema, strict=True):
+            same = (ours.name, ours.type) == (field.name, field.dataType.simpleString())
+            if not same or (field.nullable and not ours.nullable):
+                wrong.append((view_name, ours, field))
+    assert not wrong
 
 
 @pytest.mark.parametrize(
