@@ -151,6 +151,9 @@ class _Maker:
                 old if c.name in in_foreign_key else new
                 for old, new, c in zip(before, after, table.columns, strict=True)
             )
+        values = dict(zip(table.names, after, strict=True))
+        self._keep_hierarchies(table, values)
+        after = tuple(values.values())
         rows.remove(before)
         rows.append(after)
         return [Change(table.name, before, after)]

@@ -9,6 +9,7 @@ from ..compiler import scalar
 from ..compiler.algebra import Column
 from ..compiler.plan import ApplyBag, Merge, Plan, Replace, Step, ViewPlan
 from ..grammar.notation import print_rel
+from .lattice_text import lattice_data, lattice_lines
 from .paths_text import core_data, core_text
 
 PLAN_VERSION = 1
@@ -27,7 +28,15 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"  {scalar.quote(name)} ({_columns(table.columns)})" + "".join(f"; {d}" for d in declared))
     lines += ["", "views, in the order in which they are maintained"]
     width = max((len(view.name) for view in plan.views), default=0)
-    lines += [f"  {view.name:<{width}}  {view.strategy}" for view in plan.views]
+    wide = max((len(view.strategy) for view in plan.views if view.parent), default=0)
+    lines += [
+        f"  {view.name:<{width}}  {view.strategy:<{wide}}{_from_parent(view)}"
+        if view.parent
+        else f"  {view.name:<{width}}  {view.strategy}"
+        for view in plan.views
+    ]
+    if any(len(node.names) > 1 for node in plan.lattice.nodes) or plan.lattice.edges:
+        lines += ["", "derives lattice", *(f"  {line}" for line in lattice_lines(plan.lattice))]
     for view in plan.views:
         lines += ["", *view_text(view), *cores_text(plan, view.name)]
     return "\n".join(lines) + "\n"
@@ -45,6 +54,7 @@ def view_text(view: ViewPlan, why_not: bool = True, steps: bool = True) -> list[
     lines += [f"  hidden   {_columns(view.hidden)}"] if view.hidden else []
     lines += [f"  key      {', '.join(scalar.quote(name) for name in view.key)}"] if view.key else []
     lines += [f"  reads    {', '.join(view.reads)}"]
+    lines += [f"  parent   {view.parent}{_joined(view.joins)}"] if view.parent else []
     if why_not:
         for refusal in view.refused:
             lines.append(f"  not {refusal.strategy}: {refusal.because} [{refusal.code}]")
@@ -57,6 +67,14 @@ def view_text(view: ViewPlan, why_not: bool = True, steps: bool = True) -> list[
     if view.changes:
         lines += _step(view.changes)
     return lines
+
+
+def _from_parent(view: ViewPlan) -> str:
+    return f"  from {view.parent}{_joined(view.joins)}"
+
+
+def _joined(tables: tuple[str, ...]) -> str:
+    return f" joined with {', '.join(tables)}" if tables else ""
 
 
 def _step(step: Step) -> list[str]:
@@ -94,7 +112,8 @@ def plan_json(plan: Plan) -> str:
 def plan_data(plan: Plan) -> dict[str, Any]:
     cores = {core.view: {"core": core_data(core)} for core in plan.cores}
     views = [_view_data(view) | cores.get(view.name, {}) for view in plan.views]
-    return {"version": PLAN_VERSION, "source": plan.source, "views": views}
+    lattice = lattice_data(plan.lattice)
+    return {"version": PLAN_VERSION, "source": plan.source, "views": views, "lattice": lattice}
 
 
 def _view_data(view: ViewPlan) -> dict[str, Any]:
@@ -116,9 +135,11 @@ def _view_data(view: ViewPlan) -> dict[str, Any]:
         "hidden": [_column_data(column) for column in view.hidden],
         "key": list(view.key),
         "parent": view.parent,
+        "joins": list(view.joins),
         "reads": list(view.reads),
         "definition": print_rel(view.definition),
         "initial": print_rel(view.initial),
+        "from_parent": print_rel(view.from_parent) if view.from_parent else None,
         "propagate": [
             {"name": step.name, "purpose": step.purpose, "relation": print_rel(step.rel)}
             for step in (*view.steps, *((view.changes,) if view.changes else ()))

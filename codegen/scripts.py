@@ -111,7 +111,12 @@ def _public(view: ViewPlan) -> str:
 
 
 def _function(plan: Plan, step: Step, context: str) -> Lines:
-    body = expression(step.rel, lambda scan: _scan_text(plan, scan))
+    def scan_text(scan: Scan) -> str:
+        if context == "Initialization" and scan.ref.state is State.STORED:
+            return f"w.view({literal(scan.ref.name)})"
+        return _scan_text(plan, scan)
+
+    body = expression(step.rel, scan_text)
     return [
         f"def {identifier(step.name)}(w: {context}) -> DataFrame:",
         f'    """{_comment_text(step.purpose[0].upper() + step.purpose[1:])}."""',
@@ -127,17 +132,24 @@ def _times_read(step: Step, steps: list[Step]) -> int:
 def _initialize(plan: Plan, format: Format) -> str:
     body: list[Lines] = []
     for view in plan.views:
-        step = Step(f"initial_{view.name}", view.initial, "the stored view from scratch, hidden columns included")
+        rel, source = (view.from_parent, f"from {view.parent}") if view.from_parent else (view.initial, "from scratch")
+        step = Step(f"initial_{view.name}", rel, f"the stored view {source}, hidden columns included")
         body.append([*_author_sql(view), "", "", *_function(plan, step, "Initialization")])
     run = [
         "def initialize(spark: SparkSession, warehouse: str) -> dict[str, object]:",
-        '    """Stores every view from its base tables."""',
+        '    """Stores every view, from its base tables or from the view above it in the lattice."""',
         "    w = Initialization(spark, warehouse, FORMAT, PLAN)",
         *(f"    w.store({literal(v.name)}, {identifier(f'initial_{v.name}')}(w))" for v in plan.views),
         "    return w.commit()",
     ]
     body += [run, _main("initialize", needs_batch=False)]
-    return _file(plan, format, "Stores every view from its base tables.", "Initialization, main", body)
+    return _file(
+        plan,
+        format,
+        "Stores every view, from its base tables or from the view above it in the lattice.",
+        "Initialization, main",
+        body,
+    )
 
 
 def _main(function: str, needs_batch: bool) -> Lines:

@@ -43,6 +43,15 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is declared of a table's size: ALTER TABLE t SET STATISTICS (…)."""
+
+    rows: int | None = None
+    changes: int | None = None  # changed rows in a batch
+    distinct: tuple[tuple[str, int], ...] = ()  # how many values a column has
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     name: str
     columns: tuple[Column, ...]
@@ -52,6 +61,7 @@ class Table:
     checks: tuple[exp.Expr, ...] = ()  # bound; true or unknown in every row
     changes: Changes = Changes()
     generated: tuple[Generated, ...] = ()
+    statistics: Statistics = Statistics()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -18,6 +19,8 @@ from .catalog import Catalog
 from .crosstabs import of_aggregate, of_rows
 from .deltas import Deltas, in_state, is_linear, narrowed, signed_rows
 from .foreign import origin
+from .lattice.relate import Related, relate
+from .lattice.steps import Parent, initial_from_parent, steps_from_parent
 from .parts import parts_of, recompute_parts, with_part_columns
 from .plan import SHOWN, ApplyBag, Refusal, Replace, Step, ViewPlan
 from .properties import keys, schema
@@ -41,7 +44,9 @@ class Context:
     view: BoundView
     catalog: Catalog
     read_by_others: bool
-    forced: str | None  # the strategy that its author asks for
+    forced: str | None = None  # the strategy that its author asks for
+    related: Related | None = None  # a view with groups, as it was related to the others
+    parent: Parent | None = None  # the one that its summary-delta comes from
 
     def deltas(self) -> Deltas:
         return Deltas(self.view.name, self.catalog)
@@ -121,14 +126,17 @@ def _signed_plan(context: Context, strategy: str, stored: Rel, steps: tuple[Step
     )
 
 
-def _summary_delta(context: Context) -> Outcome:
+Found = Summary | Unfit  # how a view with groups is stored, or why it is not
+
+
+def _summary_delta(context: Context) -> Found:
     top = peel(context.view.rel)
     if not isinstance(top.below, GroupBy):
         return Unfit("there is no GROUP BY on top of the view")
-    return _merged(context, top, top.below, "summary-delta")
+    return summary_of(context.view, top, top.below, context.catalog)
 
 
-def _pivot_of_aggregate(context: Context) -> Outcome:
+def _pivot_of_aggregate(context: Context) -> Found:
     top = peel(context.view.rel)
     if not isinstance(top.below, GPivot):
         return NO_PIVOT
@@ -138,24 +146,24 @@ def _pivot_of_aggregate(context: Context) -> Outcome:
     return _crosstab(context, top, crosstab, "pivot-of-aggregate")
 
 
-def _pivot(context: Context) -> Outcome:
+def _pivot(context: Context) -> Found:
     top = peel(context.view.rel)
     if not isinstance(top.below, GPivot):
         return NO_PIVOT
     return _crosstab(context, top, of_rows(top.below), "pivot")
 
 
-def _crosstab(context: Context, top: Top, crosstab: Project, strategy: str) -> Outcome:
+def _crosstab(context: Context, top: Top, crosstab: Project, strategy: str) -> Found:
     if top.condition is not None and strategy != "filtered-pivot":
         return Unfit("there is a condition above the PIVOT")
     values = {item.name: item.expression for item in crosstab.items}
     items = tuple(Item(i.name, scalar.canonical(scalar.substitute(i.expression, values))) for i in top.items)
     condition = None if top.condition is None else scalar.canonical(scalar.substitute(top.condition, values))
     assert isinstance(crosstab.input, GroupBy)
-    return _merged(context, Top(items, condition, crosstab.input), crosstab.input, strategy)
+    return summary_of(context.view, Top(items, condition, crosstab.input), crosstab.input, context.catalog)
 
 
-def _filtered_pivot(context: Context) -> Outcome:
+def _filtered_pivot(context: Context) -> Found:
     top = peel(context.view.rel)
     if not isinstance(top.below, GPivot):
         return NO_PIVOT
@@ -164,7 +172,7 @@ def _filtered_pivot(context: Context) -> Outcome:
     crosstab = of_aggregate(top.below)
     if isinstance(crosstab, Project):
         outcome = _crosstab(context, top, crosstab, "filtered-pivot")
-        if isinstance(outcome, ViewPlan):
+        if isinstance(outcome, Summary):
             return outcome
     return _crosstab(context, top, of_rows(top.below), "filtered-pivot")
 
@@ -172,7 +180,7 @@ def _filtered_pivot(context: Context) -> Outcome:
 NO_PIVOT = Unfit("there is no PIVOT in the view")
 
 
-def summary_of(view: BoundView, top: Top, grouped: GroupBy, catalog: Catalog) -> Summary | Unfit:
+def summary_of(view: BoundView, top: Top, grouped: GroupBy, catalog: Catalog) -> Found:
     """How a view with groups on top is stored, if its aggregates are made of parts that can be added up."""
     columns = {column.name: column for column in schema(grouped.input)}
     for measure in grouped.measures:
@@ -189,14 +197,40 @@ def summary_of(view: BoundView, top: Top, grouped: GroupBy, catalog: Catalog) ->
     return summarize(view.name, Project(grouped, items), grouped)
 
 
-def _merged(context: Context, top: Top, grouped: GroupBy, strategy: str) -> Outcome:
-    view = context.view
-    summary = summary_of(view, top, grouped, context.catalog)
-    if isinstance(summary, Unfit):
-        return summary
-    deltas = context.deltas()
-    insert_only = deltas.only_inserts(summary.core)
-    steps = tuple(replace(step, rel=prune(step.rel)) for step in propagate_steps(summary, insert_only, deltas))
+# The strategies that merge changed groups, cheapest first: the derives lattice is over the views that they fit.
+MERGING: dict[str, Callable[[Context], Found]] = {
+    "summary-delta": _summary_delta,
+    "pivot-of-aggregate": _pivot_of_aggregate,
+    "pivot": _pivot,
+    "filtered-pivot": _filtered_pivot,
+}
+
+
+def stored_summary(view: BoundView, catalog: Catalog) -> Summary | None:
+    """How the view is stored by itself, if changed groups are merged into it."""
+    context = Context(view, catalog, read_by_others=False, forced=forced_strategy(view))
+    if context.forced is None and isinstance(_append(context), ViewPlan):
+        return None
+    for name, find in MERGING.items():
+        if context.forced in (None, name):
+            found = find(context)
+            if isinstance(found, Summary):
+                return found
+    return None
+
+
+def _merged(context: Context, strategy: str) -> Outcome:
+    view, parent = context.view, context.parent
+    found = MERGING[strategy](context)
+    if isinstance(found, Unfit):
+        return found
+    related = context.related or relate((found,), context.catalog).views[view.name]
+    summary, insert_only = related.summary, related.insert_only
+    if parent is None:
+        steps = propagate_steps(summary, insert_only, context.deltas())
+    else:
+        steps = steps_from_parent(related, parent)
+    steps = tuple(replace(step, rel=prune(step.rel)) for step in steps)
     merged = merge(summary, insert_only)
     public = set(view.rel.names)
     stored = schema(summary.initial)
@@ -213,6 +247,9 @@ def _merged(context: Context, top: Top, grouped: GroupBy, strategy: str) -> Outc
         steps=steps,
         changes=changes,
         refresh=merged,
+        parent=parent.related.summary.view if parent else None,
+        joins=related.edge.tables if related.edge else (),
+        from_parent=prune(initial_from_parent(related, parent.related)) if parent else None,
     )
 
 
@@ -263,20 +300,26 @@ def _recompute(context: Context) -> Outcome:
 # Cheapest first. Each line: the strategy, the code of its refusal, the function.
 STRATEGIES: dict[str, tuple[str, Callable[[Context], Outcome]]] = {
     "append": ("DF0501", _append),  # nothing that is stored is read
-    "summary-delta": ("DF0502", _summary_delta),  # the changed groups are merged
-    "pivot-of-aggregate": ("DF0503", _pivot_of_aggregate),  # so are the changed keys of a crosstab
-    "pivot": ("DF0503", _pivot),  # the same, each cell the only row
-    "filtered-pivot": ("DF0503", _filtered_pivot),  # the same, keys that do not satisfy the condition hidden
+    "summary-delta": ("DF0502", partial(_merged, strategy="summary-delta")),  # the changed groups are merged
+    "pivot-of-aggregate": ("DF0503", partial(_merged, strategy="pivot-of-aggregate")),  # so are keys of a crosstab
+    "pivot": ("DF0503", partial(_merged, strategy="pivot")),  # the same, each cell the only row
+    "filtered-pivot": ("DF0503", partial(_merged, strategy="filtered-pivot")),  # the same, other keys hidden
     "insert-delete": ("DF0504", _insert_delete),  # rows come and go
     "partition-recompute": ("DF0505", _partition_recompute),  # parts are computed anew
     "recompute": ("", _recompute),  # always fits, and says so loudly
 }
 
 
-def plan_view(view: BoundView, catalog: Catalog, read_by_others: bool) -> ViewPlan:
+def plan_view(
+    view: BoundView,
+    catalog: Catalog,
+    read_by_others: bool,
+    related: Related | None = None,
+    parent: Parent | None = None,
+) -> ViewPlan:
     """The maintenance plan of one view: the first strategy that fits, or the one that its author asks for."""
-    forced = _forced(view)
-    context = Context(view, catalog, read_by_others, forced)
+    forced = forced_strategy(view)
+    context = Context(view, catalog, read_by_others, forced, related, parent)
     refused: list[Refusal] = []
     plan: ViewPlan | None = None
     place = view.statement.name_span
@@ -298,7 +341,7 @@ def _must(outcome: Outcome) -> ViewPlan:
     return outcome
 
 
-def _forced(view: BoundView) -> str | None:
+def forced_strategy(view: BoundView) -> str | None:
     given = [(p.value or "").lower() for p in view.statement.pragmas if p.name.lower() == "strategy"]
     return given[0] if given and given[0] in STRATEGIES else None
 

@@ -5,6 +5,7 @@
     bind      CREATE VIEW          -> algebra                          compiler/bind/
     verify    algebra              -> the same, known to be well formed compiler/wellformed.py
     split     views over sources   -> core of each, and the rest       compiler/cores.py
+    relate    summary tables       -> derives lattice, parents         compiler/lattice/
     decide    algebra              -> strategy, stored columns, steps  compiler/decide.py
     emit      plan                 -> scripts, plan.txt, plan.json     codegen/
 
@@ -13,6 +14,8 @@ Each is a pure function on immutable data; errors of all stages are collected an
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,14 +24,18 @@ from sqlglot import exp
 from ..rewrites.normalise import normalise
 from .algebra import GroupBy, Project, scans
 from .bind import BoundView, bind_views
+from .catalog import Catalog
 from .cores import split_views
-from .decide import plan_view
-from .plan import Definition, Plan, ViewPlan
+from .decide import plan_view, stored_summary
+from .lattice.relate import Relation, relate
+from .lattice.steps import Parent
+from .plan import Definition, Merge, Plan, ViewPlan
 from .properties import schema
 from .read import CreateView, ReadFile, place_of, read, read_text, too_deep
 from .scalar import DIALECT
 from .schema import bind_schema
 from .source import Diagnostic, InputError
+from .summary import Summary
 from .typing import type_of
 from .wellformed import check
 
@@ -52,16 +59,20 @@ def _compile(file: ReadFile, source: str) -> Plan:
     bound, catalog, cores, source_errors = split_views(bound, catalog)
     errors += source_errors
     read_names = {name for view in bound for name in _reads(view)}
-    plans: list[ViewPlan] = []
+    relation = relate(_summaries(bound, catalog), catalog)
+    bound = _parents_first(bound, relation)
+    planned: dict[str, ViewPlan] = {}
     for view in bound:
         try:
-            plans.append(plan_view(view, catalog, read_by_others=view.name in read_names))
+            related, parent = relation.views.get(view.name), _parent(view.name, relation, planned)
+            planned[view.name] = plan_view(view, catalog, view.name in read_names, related, parent)
         except InputError as error:
             errors += error.diagnostics
         except RecursionError:  # temporary views put into each other may nest deeper than any of them
             errors += too_deep(view.statement.name_span).diagnostics
     if errors:
         raise InputError(errors)
+    plans = tuple(planned.values())
     for plan in plans:
         _check_steps(plan)
     definitions = tuple(
@@ -70,7 +81,45 @@ def _compile(file: ReadFile, source: str) -> Plan:
     warnings = tuple(file.warnings)
     warnings += tuple(warning for view in bound for warning in _warnings(view))
     warnings += tuple(warning for view, plan in zip(bound, plans, strict=True) for warning in _recomputed(view, plan))
-    return Plan(source, catalog, tuple(plans), definitions, warnings, cores)
+    return Plan(source, catalog, plans, definitions, warnings, cores, relation.lattice)
+
+
+def _summaries(bound: tuple[BoundView, ...], catalog: Catalog) -> list[Summary]:
+    """The views that changed groups are merged into, as they would be stored by themselves."""
+    found = []
+    for view in bound:
+        with contextlib.suppress(RecursionError):  # which the plan of the view will meet again, and report
+            summary = stored_summary(view, catalog)
+            found += [summary] if summary is not None else []
+    return found
+
+
+def _parents_first(bound: tuple[BoundView, ...], relation: Relation) -> tuple[BoundView, ...]:
+    """The views in their order, but each after the one that its summary-delta comes from and those that it reads."""
+    by_name = {view.name: view for view in bound}
+    ordered: dict[str, BoundView] = {}
+
+    def add(view: BoundView) -> None:
+        if view.name not in ordered:
+            parent = relation.parent(view.name)
+            for name in (*sorted(_reads(view) & set(by_name)), *([parent] if parent else [])):
+                add(by_name[name])
+            ordered[view.name] = view
+
+    for view in bound:
+        add(view)
+    return tuple(ordered.values())
+
+
+def _parent(name: str, relation: Relation, plans: Mapping[str, ViewPlan]) -> Parent | None:
+    parent = relation.parent(name)
+    if parent is None:
+        return None
+    plan = plans.get(parent)
+    if plan is None:
+        return None  # it has an error, which will be reported
+    assert isinstance(plan.refresh, Merge)
+    return Parent(relation.views[parent], schema(plan.steps[-1].rel), plan.refresh)
 
 
 def _reads(view: BoundView) -> set[str]:
@@ -80,6 +129,8 @@ def _reads(view: BoundView) -> set[str]:
 def _check_steps(plan: ViewPlan) -> None:
     check(plan.definition)
     check(plan.initial)
+    if plan.from_parent is not None:
+        check(plan.from_parent)
     for step in (*plan.steps, *((plan.changes,) if plan.changes else ())):
         check(step.rel)
 

@@ -80,7 +80,9 @@ class ViewPlan:
     changes: Step | None  # the view's own changes as signed rows, where another view reads them
     refresh: Merge | ApplyBag | Replace
     span: Span = field(compare=False)
-    parent: str | None = None
+    parent: str | None = None  # the view whose summary-delta this one's is computed from
+    joins: tuple[str, ...] = ()  # the dimension tables joined on the way
+    from_parent: Rel | None = None  # the stored view from the parent's, hidden columns included
 
     @property
     def sql(self) -> str:
@@ -107,6 +109,34 @@ class ViewCore:
 
 
 @dataclass(frozen=True, slots=True)
+class LatticeNode:
+    """Views that derive from each other, the one that stands for the others first."""
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    rows: int  # estimated
+    delta_rows: int  # of the summary-delta, estimated
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeEdge:
+    """`child` can be computed from `parent` joined with dimension tables; one edge into a node is chosen, or none."""
+
+    parent: str
+    child: str
+    joins: tuple[str, ...]
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The derives lattice of the summary tables: nodes, and the edges that no path of others stands for."""
+
+    nodes: tuple[LatticeNode, ...] = ()
+    edges: tuple[LatticeEdge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A view as its author wrote it, temporary ones included."""
 
@@ -126,6 +156,7 @@ class Plan:
     definitions: tuple[Definition, ...] = field(default=(), compare=False)  # in the order in which they can be run
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     cores: tuple[ViewCore, ...] = ()
+    lattice: Lattice = Lattice()
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -19,7 +19,15 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from ..grammar.declarations import AlterChanges, Include, Pragma, is_declaration, parse_declaration, parse_pragma
+from ..grammar.declarations import (
+    AlterChanges,
+    AlterStatistics,
+    Include,
+    Pragma,
+    is_declaration,
+    parse_declaration,
+    parse_pragma,
+)
 from ..grammar.spark_dialect import SparkViews, is_gpivot
 from . import dialects
 from .catalog import Dimension, Source, did_you_mean
@@ -62,7 +70,7 @@ class CreateView:
     translated: str | None = None  # the query as Spark SQL, where it is in another dialect or holds GPIVOT
 
 
-Statement = CreateTable | AlterTable | CreateView | Dimension | Source | AlterChanges
+Statement = CreateTable | AlterTable | CreateView | Dimension | Source | AlterChanges | AlterStatistics
 
 
 @dataclass(slots=True)

@@ -140,6 +140,8 @@ def parse(sql: str) -> exp.Expr:
 
 def canonical(expression: exp.Expr) -> exp.Expr:
     """The same expression in the form in which printing and parsing are inverse."""
+    if isinstance(expression, exp.Column) and not expression.table:
+        return col(expression.name)
     return _reread(text(expression)).copy()
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..grammar.declarations import AlterChanges
-from .catalog import Catalog, Changes, Dimension, ForeignKey, Source, Table, did_you_mean, find_name
+from ..grammar.declarations import AlterChanges, AlterStatistics
+from .catalog import Catalog, Changes, Dimension, ForeignKey, Source, Statistics, Table, did_you_mean, find_name
 from .constraints import Draft, alter_table, read_table
 from .constraints import check_name as check_name
 from .read import AlterTable, CreateTable, CreateView, Statement, place_of
@@ -39,6 +39,8 @@ def bind_schema(statements: list[Statement]) -> tuple[Catalog, list[Diagnostic]]
     for statement in statements:
         if isinstance(statement, AlterChanges):
             tables = _with_changes(tables, statement, views, errors)
+        if isinstance(statement, AlterStatistics):
+            tables = _with_statistics(tables, statement, views, errors)
     dimensions = tuple(s for s in statements if isinstance(s, Dimension))
     sources = tuple(s for s in statements if isinstance(s, Source))
     for dimension in dimensions:
@@ -79,9 +81,8 @@ def _with_foreign_keys(drafts: list[Draft], errors: list[Diagnostic]) -> list[Ta
 
 
 def _with_changes(tables: list[Table], alter: AlterChanges, views: set[str], errors: list[Diagnostic]) -> list[Table]:
-    table = find_name(alter.table, tables)
+    table = _altered(tables, alter, views, errors)
     if table is None:
-        errors.append(_no_table(alter.table, tables, views, alter.span))
         return tables
     resolved = [(name, table.column(name)) for name in alter.changes.new_values_of]
     for name, column in resolved:
@@ -90,6 +91,31 @@ def _with_changes(tables: list[Table], alter: AlterChanges, views: set[str], err
             errors.append(Diagnostic("DF0104", message, alter.span, known))
     changes = Changes(alter.changes.insert_only, tuple(column.name for _, column in resolved if column))
     return [replace(t, changes=changes) if t.name == table.name else t for t in tables]
+
+
+def _with_statistics(
+    tables: list[Table], alter: AlterStatistics, views: set[str], errors: list[Diagnostic]
+) -> list[Table]:
+    table = _altered(tables, alter, views, errors)
+    if table is None:
+        return tables
+    resolved = [(name, table.column(name), count) for name, count in alter.statistics.distinct]
+    for name, column, _ in resolved:
+        if column is None:
+            message, known = f"table {table.name} has no column {name}", did_you_mean(name, table.names)
+            errors.append(Diagnostic("DF0104", message, alter.span, known))
+    distinct = tuple((column.name, count) for _, column, count in resolved if column)
+    statistics = Statistics(alter.statistics.rows, alter.statistics.changes, distinct)
+    return [replace(t, statistics=statistics) if t.name == table.name else t for t in tables]
+
+
+def _altered(
+    tables: list[Table], alter: AlterChanges | AlterStatistics, views: set[str], errors: list[Diagnostic]
+) -> Table | None:
+    table = find_name(alter.table, tables)
+    if table is None:
+        errors.append(_no_table(alter.table, tables, views, alter.span))
+    return table
 
 
 def _check_dimension(dimension: Dimension, tables: list[Table], errors: list[Diagnostic]) -> None:

@@ -262,16 +262,17 @@ def propagate_steps(summary: Summary, insert_only: bool, deltas: Deltas) -> tupl
         )
     delta = Step(f"groups_{view}", grouped, "what each group changes by")
     stale = Step(
-        f"stale_{view}", _stale(summary, _scan(delta), extremes), "groups that lost an extreme and may have another"
+        f"stale_{view}",
+        stale_groups(summary, _scan(delta), extremes),
+        "groups that lost an extreme and may have another",
     )
     again = Step(
         f"again_{view}",
         _again(summary, arguments, _scan(stale), extremes, deltas),
         "the extremes of those groups, from the new base",
     )
-    joined = Join(
-        _scan(delta), _renamed(_scan(again), "__again_", summary.key), _same_key(summary.key, "__again_"), JoinKind.LEFT
-    )
+    renamed = _renamed(_scan(again), "__again_", summary.key)
+    joined = Join(_scan(delta), renamed, key_equality(summary.key, "__again_"), JoinKind.LEFT)
     items = tuple(Item(name, col(name)) for name in (*delta.rel.names, *(f"__new_{p.name}" for p in extremes)))
     return (
         *deltas.steps,
@@ -350,7 +351,8 @@ def _without_deleted(delta: GroupBy, insert_only: bool) -> Rel:
     return GroupBy(delta.input, delta.keys, tuple(m for m in delta.measures if not m.name.startswith("__del_")))
 
 
-def _stale(summary: Summary, delta: Rel, extremes: list[Part]) -> Rel:
+def stale_groups(summary: Summary, delta: Rel, extremes: list[Part], moved: str | None = None) -> Rel:
+    """The groups whose extremes must be looked up again; `moved` names a column that says so whatever was there."""
     needed = dict.fromkeys((*summary.key, *(p.name for p in extremes), *(p.count for p in extremes)))
     stored = Scan(Ref(summary.view, State.STORED), stored_columns(summary))
     old = Project(stored, tuple(Item(f"__old_{name}", col(name)) for name in needed))
@@ -363,7 +365,10 @@ def _stale(summary: Summary, delta: Rel, extremes: list[Part]) -> Rel:
             f"({went} {reached} {was} AND ({came} IS NULL OR {came} {better} {was}) "
             f"AND {left} + {scalar.quote(part.count)} > 0)"
         )
-    joined = Join(delta, old, _same_key(summary.key, "__old_"))
+    if moved is not None:
+        tests.append(f"{scalar.quote(moved)} = 1")
+    kind = JoinKind.INNER if moved is None else JoinKind.LEFT
+    joined = Join(delta, old, key_equality(summary.key, "__old_"), kind)
     keys = tuple(Item(f"__stale_{name}", col(name)) for name in summary.key) or (Item("__stale", _sql("1")),)
     return Project(Select(joined, _sql(" OR ".join(tests))), keys)
 
@@ -380,7 +385,7 @@ def _again(summary: Summary, arguments: dict[str, str], stale: Rel, extremes: li
     return GroupBy(there, summary.key, measures)
 
 
-def _same_key(key: tuple[str, ...], prefix: str) -> exp.Expr:
+def key_equality(key: tuple[str, ...], prefix: str) -> exp.Expr:
     parts = tuple(exp.NullSafeEQ(this=col(name), expression=col(prefix + name)) for name in key)
     return scalar.canonical(scalar.conjunction(parts))
 
@@ -482,7 +487,7 @@ def image_changes(summary: Summary, merge: Merge, delta: Step) -> Rel:
     stored = Scan(Ref(summary.view, State.STORED), stored_columns(summary))
     old = Project(stored, tuple(Item(f"__old_{name}", col(name)) for name in stored.names))
     delta_scan = Scan(Ref(summary.view, State.DELTA), schema(delta.rel))
-    joined = Join(delta_scan, old, _same_key(summary.key, "__old_"), JoinKind.LEFT)
+    joined = Join(delta_scan, old, key_equality(summary.key, "__old_"), JoinKind.LEFT)
     was_there = f"{scalar.quote('__old_' + summary.count)} IS NOT NULL"
     left = f"COALESCE({scalar.quote('__old_' + summary.count)}, 0) + COALESCE({scalar.quote(summary.count)}, 0)"
     public = [item for item in summary.values if item.name != SHOWN]
@@ -495,6 +500,23 @@ def image_changes(summary: Summary, merge: Merge, delta: Step) -> Rel:
         gone = Select(gone, col(f"__old_{SHOWN}"))
         there = Select(there, after[SHOWN])
     return UnionAll((Project(gone, (*before, Item(SIGN, _sql("-1")))), Project(there, (*items, Item(SIGN, _sql("1"))))))
+
+
+def after_rows(summary: Summary, merge: Merge, delta: tuple[Column, ...], columns: tuple[str, ...]) -> Rel:
+    """Some columns of the stored rows after the batch, hidden ones too: groups without a delta, and the merged ones."""
+    stored = Scan(Ref(summary.view, State.STORED), stored_columns(summary))
+    delta_scan = Scan(Ref(summary.view, State.DELTA), delta)
+    touched = tuple(Item(f"__sd_{name}", col(name)) for name in summary.key) or (Item("__sd", _sql("1")),)
+    untouched = Join(stored, Project(delta_scan, touched), key_equality(summary.key, "__sd_"), JoinKind.ANTI)
+    old = Project(stored, tuple(Item(f"__old_{name}", col(name)) for name in stored.names))
+    joined: Rel = Join(delta_scan, old, key_equality(summary.key, "__old_"), JoinKind.LEFT)
+    was_there = f"{scalar.quote('__old_' + summary.count)} IS NOT NULL"
+    if summary.key:
+        count, change = scalar.quote(f"__old_{summary.count}"), scalar.quote(summary.count)
+        joined = Select(joined, _sql(f"COALESCE({count}, 0) + COALESCE({change}, 0) > 0"))
+    assigned = {a.column: a for a in merge.assignments}
+    after = tuple(Item(n, _after(assigned[n], was_there) if n in assigned else col(n)) for n in columns)
+    return UnionAll((Project(untouched, tuple(Item(n, col(n)) for n in columns)), Project(joined, after)))
 
 
 def _after(assignment: Assignment, was_there: str) -> exp.Expr:

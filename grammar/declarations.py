@@ -12,7 +12,7 @@ from typing import Literal
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from ..compiler.catalog import Changes, Dimension, Level, Source
+from ..compiler.catalog import Changes, Dimension, Level, Source, Statistics
 from ..compiler.source import Diagnostic, InputError, Span
 
 SYNTAX_ERROR = "DF0003"
@@ -24,6 +24,15 @@ class AlterChanges:
 
     table: str
     changes: Changes
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterStatistics:
+    """ALTER TABLE t SET STATISTICS (…)."""
+
+    table: str
+    statistics: Statistics
     span: Span = field(compare=False)
 
 
@@ -45,14 +54,15 @@ class Pragma:
     span: Span = field(compare=False)
 
 
-Declaration = Dimension | Source | AlterChanges | Include
+Declaration = Dimension | Source | AlterChanges | AlterStatistics | Include
 
 _GAP = r"(?:\s|--[^\n]*+|/\*.*?\*/)"
 _LEADING = re.compile(
     rf"""{_GAP}*+ (?:
         create {_GAP}++ (?:dimension|source) \b
       | include \b (?! {_GAP}*+ [.(=] )
-      | alter {_GAP}++ table \b {_GAP}*+ (?: `(?:``|[^`])++` | [^\W\d]\w*+ ) {_GAP}*+ set {_GAP}++ changes \b
+      | alter {_GAP}++ table \b {_GAP}*+ (?: `(?:``|[^`])++` | [^\W\d]\w*+ ) {_GAP}*+
+        set {_GAP}++ (?:changes|statistics) \b
     )""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
@@ -71,6 +81,8 @@ def parse_declaration(span: Span) -> Declaration:
             return _dimension(statement, span)
         case "source":
             return _source(statement, span)
+        case "alter" if any(isinstance(t, Token) and t.type == "STATISTICS" for t in statement.children):
+            return _statistics(statement, span)
         case "alter":
             names = [_name(tree) for tree in statement.find_data("new_values") for tree in _children(tree, "name")]
             insert_only = bool(_children(statement, "insert_only"))
@@ -129,6 +141,22 @@ def _source(tree: Tree[Token], span: Span) -> Source:
         raise InputError(wrong)
     pairs = tuple((_name(k), _string(_children(option, "string")[0])) for k, option in zip(keys, options, strict=True))
     return Source(_name(name), _name(kind), pairs, tuple(_name(table) for table in tables), span)
+
+
+def _statistics(tree: Tree[Token], span: Span) -> AlterStatistics:
+    numbers = {kind: [int(str(t.children[-1])) for t in _children(tree, kind)] for kind in ("rows", "changed")}
+    wrong = [
+        _diagnostic(span, _children(tree, kind)[1], f"{word} is given twice", "")
+        for kind, word in (("rows", "ROWS"), ("changed", "CHANGES"))
+        if len(numbers[kind]) > 1
+    ]
+    columns = _children(tree, "distinct")
+    wrong += _named_twice("column", (_children(column, "name")[0] for column in columns), span)
+    if wrong:
+        raise InputError(wrong)
+    distinct = tuple((_name(_children(column, "name")[0]), int(str(column.children[-1]))) for column in columns)
+    rows, changed = (next(iter(numbers[kind]), None) for kind in ("rows", "changed"))
+    return AlterStatistics(_name(_children(tree, "name")[0]), Statistics(rows, changed, distinct), span)
 
 
 def _named_twice(what: str, trees: Iterable[Tree[Token]], span: Span) -> Iterator[Diagnostic]:
@@ -224,6 +252,7 @@ _SPOKEN = {
     "QUOTED_NAME": "a name",
     "PRAGMA_WORD": "a word",
     "STRING": "a string in single quotes",
+    "NUMBER": "a whole number",
     "LPAR": "'('",
     "RPAR": "')'",
     "COMMA": "','",

@@ -20,7 +20,7 @@ class Store:
         self.views: dict[str, list[Row]] = {}
         self.relations: dict[Ref, list[Row]] = {}  # of the last batch: changes, steps, deltas
         for view in plan.views:
-            self.views[view.name] = evaluate(view.initial, self.current())
+            self.views[view.name] = evaluate(view.from_parent or view.initial, self.current())
 
     def rows(self, name: str) -> list[Row]:
         table = self.plan.catalog.table(name)
@@ -30,7 +30,8 @@ class Store:
     def current(self) -> dict[Ref, list[Row]]:
         tables = {Ref(name): self.rows(name) for name in self.plan.tables}
         shown = {name: [row for row in rows if row.get(SHOWN, True)] for name, rows in self.views.items()}
-        return tables | {Ref(name): rows for name, rows in shown.items()}
+        stored = {Ref(name, State.STORED): rows for name, rows in self.views.items()}
+        return tables | stored | {Ref(name): rows for name, rows in shown.items()}
 
     def expected(self) -> dict[str, list[Row]]:
         """Every view from scratch."""

@@ -1,0 +1,1 @@
+"""Stage 5, relate: which summary-delta can be computed from which, and which one is."""
