@@ -166,11 +166,11 @@ def _constrain(kind: exp.Expr, nodes: tuple[exp.Expr, ...], draft: Draft, span: 
                 draft.references.append((kind, names, place_of(nodes[0], span)))
         case exp.ForeignKey() if kind.args.get("reference"):
             _constrain(kind.args["reference"], nodes, draft, span, dialect)
-        case exp.CheckColumnConstraint(this=condition):
+        case exp.CheckColumnConstraint(this=exp.Expr() as condition):
             bound = _bound(condition, draft, span, dialect, ("boolean", "void"))
             if bound is not None:
                 draft.checks.append(bound)
-        case exp.ComputedColumnConstraint(this=expression):
+        case exp.ComputedColumnConstraint(this=exp.Expr() as expression):
             bound = _bound(expression, draft, span, dialect)
             names = draft.column_names(list(nodes), span)
             if bound is not None and names:

@@ -83,18 +83,23 @@ class Diagnostic:
         carets = " " * caret_start + "^" * max(1, min(width, len(shown) - caret_start))
         label = self.code if self.severity == "error" else f"{self.code} warning"
         parts = [
-            f"{self.span.file.name}:{line}:{column}: {label}: {self.message}",
+            f"{self.span.file.name}:{line}:{column}: {label}: {_printable(self.message)}",
             f"  {shown}",
             f"  {carets}",
         ]
         if self.remedy:
-            parts.append(f"  help: {self.remedy}")
+            parts.append(f"  help: {_printable(self.remedy)}")
         return "\n".join(parts)
+
+
+def _printable(text: str) -> str:
+    """The text without what would move a terminal's cursor: names in messages are the file's own."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _window(line: str, caret: int, width: int = 160) -> tuple[str, int]:
     """The part of a long line around the caret, and where the caret stands in it."""
-    line = "".join(c if c.isprintable() else " " for c in line)
+    line = _printable(line)
     if len(line) <= width:
         return line, caret
     start = max(0, min(caret - width // 2, len(line) - width))

@@ -187,6 +187,7 @@ MISSPELLED = {
     "CREATE TABLE t (day INT); ALTER TABLE t SET CHANGES (NEW VALUES OF dya);": ("DF0104", "did you mean day?"),
     "CREATE TABLE stores (id INT); CREATE DIMENSION d LEVEL l IS store.id;": ("DF0111", "did you mean stores?"),
     "CREATE TABLE stores (city INT); CREATE DIMENSION d LEVEL l IS stores.ctiy;": ("DF0104", "did you mean city?"),
+    "CREATE TABLE t (a INT MATERIALIZED);": ("DF0107", "leave others out"),
     "CREATE TABLE t (a INT, CHECK (a + 1));": ("DF0307", "compare"),
     "CREATE TABLE t (a INT, CHECK (rand() > 1));": ("DF0113", "leave it out"),
     "CREATE TABLE t (a INT, CHECK (SUM(a) > 1));": ("DF0113", "leave it out"),

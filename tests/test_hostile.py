@@ -67,6 +67,10 @@ def test_control_characters_in_names_are_refused(odd: str) -> None:
     assert [diagnostic.code for diagnostic in error.diagnostics] == ["DF0103"]
 
 
+def test_messages_do_not_move_the_cursor() -> None:
+    assert "\x1b" not in str(refusal(f"{TABLE}CREATE VIEW v AS SELECT `a\x1b[2Jb` FROM t;"))
+
+
 LITERALS = [
     f'\'"""; import {MARK}; {MARK}.x() #\'',
     f"'''{MARK}'''",
