@@ -56,7 +56,9 @@ def keys_of(rel: Rel, on: On) -> Rel:
     """The affected keys themselves, each once; without columns, one row if there is any change."""
     if not on:
         return GroupBy(Project(rel, (Item(ANY, exp.Literal.number(1)),)), (ANY,), ())
-    return GroupBy(Project(rel, tuple(Item(key, col(name)) for name, key in on)), tuple(key for _, key in on), ())
+    columns = dict(on)  # one may be compared with several
+    items = tuple(Item(key, col(name)) for name, key in columns.items())
+    return GroupBy(Project(rel, items), tuple(columns.values()), ())
 
 
 def semi_join(rel: Rel, on: On, affected: Rel) -> Rel:

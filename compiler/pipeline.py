@@ -79,7 +79,7 @@ def _compile(file: ReadFile, source: str) -> Plan:
         Definition(v.name, v.span, tuple(c.name for c in v.column_names), v.translated) for v in ordered
     )
     warnings = tuple(file.warnings)
-    warnings += tuple(warning for view in bound for warning in _warnings(view))
+    warnings += tuple(warning for view in bound for warning in (*view.warnings, *_warnings(view)))
     warnings += tuple(warning for view, plan in zip(bound, plans, strict=True) for warning in _recomputed(view, plan))
     return Plan(source, catalog, plans, definitions, warnings, cores, relation.lattice)
 

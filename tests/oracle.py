@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, assert_never
 
+from deltafold.compiler.aggregates import call_of
 from deltafold.compiler.algebra import (
     ExceptAll,
     Expand,
@@ -31,6 +33,7 @@ from deltafold.compiler.algebra import (
     Values,
     Window,
 )
+from oracle_windows import over
 from sqlglot import exp
 
 Row = dict[str, Any]
@@ -141,35 +144,15 @@ def _over(call: exp.Expr, members: list[Row]) -> dict[int, Any]:
     order = tuple(sort_key(ordered) for ordered in ordering.expressions) if ordering else ()
     ordered = _sorted(members, order)
     peers = [tuple(value(key.expression, row) for key in order) for row in ordered]
-    if call.args.get("spec"):
-        raise NotImplementedError("a frame")
-    found: dict[int, Any] = {}
-    function = call.this
-    for at, row in enumerate(ordered):
-        first = peers.index(peers[at])
-        last = len(peers) - peers[::-1].index(peers[at])
-        match function:
-            case exp.RowNumber():
-                found[id(row)] = at + 1
-            case exp.Rank():
-                found[id(row)] = first + 1
-            case exp.DenseRank():
-                found[id(row)] = len(set(peers[: first + 1]))
-            case exp.Lag() | exp.Lead():
-                step = int(value(function.args["offset"], {})) if function.args.get("offset") else 1
-                other = at - step if isinstance(function, exp.Lag) else at + step
-                default = function.args.get("default")
-                there = 0 <= other < len(ordered)
-                found[id(row)] = (
-                    value(function.this, ordered[other]) if there else value(default, row) if default else None
-                )
-            case exp.AggFunc():
-                frame = ordered[:last] if order else ordered
-                star = function.this is None or isinstance(function.this, exp.Star)
-                found[id(row)] = _aggregate(Measure("", function.key, () if star else (function.this,)), frame)
-            case _:
-                raise NotImplementedError(type(function).__name__)
-    return found
+    found = over(call, ordered, peers, value, _window_aggregate)
+    return {id(row): result for row, result in zip(ordered, found, strict=True)}
+
+
+def _window_aggregate(function: exp.Expr, frame: list[Row]) -> Any:
+    call = call_of(function)
+    if call is None:
+        raise NotImplementedError(type(function).__name__)
+    return _aggregate(Measure("", call.function, call.arguments, call.distinct), frame)
 
 
 def sort_key(ordered: exp.Expr) -> SortKey:
@@ -203,7 +186,11 @@ def _aggregate(measure: Measure, rows: list[Row]) -> Any:
     if measure.argument is None:
         return len(rows)
     if len(measure.arguments) > 1:
-        raise NotImplementedError(f"{measure.function} of several arguments")
+        if measure.function != "count":
+            raise NotImplementedError(f"{measure.function} of several arguments")
+        given = [tuple(value(argument, row) for argument in measure.arguments) for row in rows]
+        present = [values for values in given if None not in values]
+        return len(set(present) if measure.distinct else present)
     values = [v for v in (value(measure.argument, row) for row in rows) if v is not None]
     if measure.distinct:
         values = list(dict.fromkeys(values))
@@ -274,6 +261,23 @@ def value(expression: exp.Expr, row: Row) -> Any:
             if given is None:
                 return None
             return True if given in listed else None if None in listed else False
+        case exp.Like(this=a, expression=b):
+            left, right = value(a, row), value(b, row)
+            if left is None or right is None:
+                return None
+            pattern = re.escape(right).replace("%", ".*").replace("_", ".")
+            return (re.fullmatch(pattern, left, re.S) is not None) != bool(expression.args.get("negate"))
+        case exp.Between(this=a):
+            low, high = (
+                exp.GTE(this=a, expression=expression.args["low"]),
+                exp.LTE(this=a, expression=expression.args["high"]),
+            )
+            return value(exp.And(this=low, expression=high), row)
+        case exp.Anonymous(this="raise_error" | "RAISE_ERROR"):
+            raise Raised(value(expression.expressions[0], row))
+        case exp.Upper() | exp.Lower() | exp.Length() | exp.Abs() | exp.Round() | exp.Concat():
+            arguments = [value(a, row) for a in expression.iter_expressions()]
+            return None if None in arguments else _function(expression, arguments)
         case exp.Cast(this=a):
             return _cast(value(a, row), expression.to)
         case exp.Ceil(this=a) | exp.Floor(this=a):
@@ -290,6 +294,27 @@ def value(expression: exp.Expr, row: Row) -> Any:
     raise NotImplementedError(type(expression).__name__)
 
 
+class Raised(Exception):
+    """raise_error was evaluated."""
+
+
+def _function(node: exp.Expr, arguments: list[Any]) -> Any:
+    match node:
+        case exp.Upper():
+            return arguments[0].upper()
+        case exp.Lower():
+            return arguments[0].lower()
+        case exp.Length():
+            return len(arguments[0])
+        case exp.Abs():
+            return abs(arguments[0])
+        case exp.Round():
+            digits = arguments[1] if len(arguments) > 1 else 0
+            exact = Decimal(str(arguments[0])).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+            return float(exact) if isinstance(arguments[0], float) else exact
+    return "".join(str(argument) for argument in arguments)
+
+
 def _binary(operator: exp.Expr, left: Any, right: Any) -> Any:
     match operator:
         case exp.Add():
@@ -300,6 +325,8 @@ def _binary(operator: exp.Expr, left: Any, right: Any) -> Any:
             return left * right
         case exp.Div():
             return float(left) / float(right)
+        case exp.Mod():
+            return math.fmod(left, right) if isinstance(left, float) else int(math.fmod(left, right))
         case exp.EQ():
             return left == right
         case exp.NEQ():
@@ -323,10 +350,10 @@ def _cast(given: Any, to: exp.DataType) -> Any:
             return float(given)
         case "DATE":
             return given if isinstance(given, dt.date) else dt.date.fromisoformat(given)
-        case "BIGINT" | "INT" | "DECIMAL":
+        case "BIGINT" | "INT" | "TINYINT" | "SMALLINT" | "DECIMAL":
             return given
-        case "TEXT" if isinstance(given, str):
-            return given
+        case "TEXT" | "VARCHAR":
+            return str(given)
     raise NotImplementedError(to.sql())
 
 

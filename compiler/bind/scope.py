@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from sqlglot import exp
 
-from ..algebra import Item, Rel, col
+from ..algebra import Column, Item, Rel, col
 from ..catalog import Catalog
 from ..prune import project
 from ..read import place_of
@@ -24,7 +26,13 @@ class Visible:
     alias: str
     name: str  # as the user calls it
     column: str  # as the algebra calls it
-    merged: bool = False  # by USING: the unqualified name means the left side's
+    merged: bool = False  # by USING: the unqualified name means another column
+
+    def answers(self, name: str, table: str) -> bool:
+        """Whether it is called so: behind its relation's alias, or alone."""
+        if self.name.casefold() != name.casefold():
+            return False
+        return self.alias.casefold() == table.casefold() if table else not self.merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +45,43 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column that a query gives: the user's name of it and its place."""
+    """A column that a query gives: the user's name of it, empty where it has none, and its place."""
 
     name: str
     node: exp.Expr | None
 
 
 @dataclass(frozen=True, slots=True)
+class Correlation:
+    """How a subquery hangs on the rows around it: `condition` is over its `columns` and outer columns (`outer_name`).
+
+    The columns follow the subquery's outputs in its relation.
+    """
+
+    columns: tuple[str, ...] = ()
+    conditions: tuple[exp.Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound query: its columns are, in order, those of the relation; two outputs may have one name."""
+    """A bound query: its columns are, in order, those of the relation; two outputs may have one name.
+
+    An aggregate without GROUP BY gives one row even of no rows: `on_no_rows` are its values then. Correlated, it gives
+    none for outer rows without a match, and who attaches it puts them back.
+    """
 
     rel: Rel
     outputs: tuple[Output, ...]
+    correlation: Correlation = Correlation()
+    on_no_rows: tuple[exp.Expr, ...] | None = None
+
+
+class Outer(Protocol):
+    """The rows around a subquery, as its names are looked up in them."""
+
+    def reference(self, node: exp.Column) -> Column | None:
+        """The outer column that a name means, under the name that it has inside of the subquery."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +91,8 @@ class Binder:
     catalog: Catalog
     span: Span
     bind_query: Callable[[Binder, exp.Expr, Environment], Bound]
+    outer: Outer | None = None  # where a name is looked up that the query itself does not have
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     def fail(self, code: str, message: str, node: exp.Expr | None, remedy: str = "") -> InputError:
         return InputError([Diagnostic(code, message, place_of(node, self.span), remedy)])
@@ -68,24 +103,43 @@ class Binder:
     def query(self, query: exp.Expr, environment: Environment) -> Bound:
         return self.bind_query(self, query, environment)
 
+    def require_names(self, outputs: tuple[Output, ...]) -> None:
+        """For a query whose columns others read by name."""
+        nameless = [o.node for o in outputs if not o.name and not isinstance(o.node, exp.Alias)]
+        if nameless:
+            message, remedy = "this column has no name", "give it one: … AS name"
+            raise InputError([Diagnostic("DF0210", message, place_of(n, self.span), remedy) for n in nameless])
+
+    def warn(self, code: str, message: str, node: exp.Expr | None, remedy: str = "") -> None:
+        self.warnings.append(Diagnostic(code, message, place_of(node, self.span), remedy, severity="warning"))
+
     def visible(self, identifier: exp.Expr, scope: tuple[Visible, ...], table: str = "") -> Visible:
         """The column that a name means, behind an alias or alone."""
-        name = identifier.name
-        found = [
-            v
-            for v in scope
-            if v.name.casefold() == name.casefold()
-            and (v.alias.casefold() == table.casefold() if table else not v.merged)
-        ]
+        found = self.find(identifier, scope, table)
+        if found is None:
+            where = f" in {table}" if table else ""
+            known = [v.name for v in scope if not table or v.alias.casefold() == table.casefold()]
+            message = f"there is no column {identifier.name}{where}"
+            raise self.fail("DF0209", message, identifier, did_you_mean(identifier.name, known))
+        return found
+
+    def find(self, identifier: exp.Expr, scope: tuple[Visible, ...], table: str = "") -> Visible | None:
+        """The column that a name means, or None if there is none; an error if there are two."""
+        found = [v for v in scope if v.answers(identifier.name, table)]
         if len(found) > 1:
             owners = ", ".join(f"{v.alias}.{v.name}" for v in found)
             remedy = "put the relation's alias before it"
-            raise self.fail("DF0208", f"{name} is ambiguous: {owners}", identifier, remedy)
-        if not found:
-            where = f" in {table}" if table else ""
-            known = [v.name for v in scope if not table or v.alias.casefold() == table.casefold()]
-            raise self.fail("DF0209", f"there is no column {name}{where}", identifier, did_you_mean(name, known))
-        return found[0]
+            raise self.fail("DF0208", f"{identifier.name} is ambiguous: {owners}", identifier, remedy)
+        return found[0] if found else None
+
+
+@contextmanager
+def collecting(errors: list[Diagnostic]) -> Iterator[None]:
+    """Errors raised inside are noted, so that those of the next part are found too."""
+    try:
+        yield
+    except InputError as error:
+        errors += error.diagnostics
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -25,6 +25,7 @@ class BoundView:
     name: str
     rel: Rel
     statement: CreateView = field(compare=False)
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def bind_views(
@@ -52,7 +53,8 @@ def bind_views(
             failed.add(view.name.casefold())
             continue
         try:
-            rel = _bind_view(catalog, environment, view)
+            binder = Binder(catalog, view.span, bind_query)
+            rel = _bind_view(binder, environment, view)
         except InputError as error:
             errors.extend(error.diagnostics)
             failed.add(view.name.casefold())
@@ -66,14 +68,29 @@ def bind_views(
             environment[view.name.casefold()] = rel
         else:
             environment[view.name.casefold()] = Scan(Ref(view.name), schema(rel))
-            bound.append(BoundView(view.name, rel, view))
+            bound.append(BoundView(view.name, rel, view, tuple(dict.fromkeys(binder.warnings))))
     return tuple(bound), tuple(ordered), errors
 
 
 def _reads(view: CreateView, pending: Mapping[str, CreateView]) -> list[str]:
-    ctes = {cte.alias.casefold() for cte in view.query.find_all(exp.CTE)}
-    names = (table.name.casefold() for table in view.query.find_all(exp.Table))
-    return [name for name in dict.fromkeys(names) if name in pending and name not in ctes]
+    """The views that a query reads: a common table expression hides a view of its name where it is in sight."""
+    names = (table.name.casefold() for table in view.query.find_all(exp.Table) if not _is_cte(table))
+    return [name for name in dict.fromkeys(names) if name in pending]
+
+
+def _is_cte(table: exp.Table) -> bool:
+    name = table.name.casefold()
+    inside: exp.Expr = table
+    query: exp.Expr | None = table.parent
+    while query is not None:
+        with_ = query.args.get("with_")
+        for cte in with_.expressions if with_ is not None else ():
+            if cte is inside:
+                break  # it sees those before it
+            if cte.alias.casefold() == name:
+                return True
+        inside, query = (inside if isinstance(query, exp.With) else query), query.parent
+    return False
 
 
 def _in_dependency_order(
@@ -105,8 +122,7 @@ def _in_dependency_order(
     return ordered
 
 
-def _bind_view(catalog: Catalog, environment: Environment, view: CreateView) -> Rel:
-    binder = Binder(catalog, view.span, bind_query)
+def _bind_view(binder: Binder, environment: Environment, view: CreateView) -> Rel:
     bound = binder.query(view.query, environment)
     outputs = bound.outputs
     if view.column_names:
@@ -114,6 +130,7 @@ def _bind_view(catalog: Catalog, environment: Environment, view: CreateView) -> 
             message = f"the view names {len(view.column_names)} columns, its query gives {len(outputs)}"
             raise binder.fail("DF0203", message, view.column_names[0])
         outputs = tuple(Output(identifier.name, identifier) for identifier in view.column_names)
+    binder.require_names(outputs)
     errors: list[Diagnostic] = []
     seen: set[str] = set()
     for output in outputs:
