@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.status import Status
 
 from .codegen.emit import emit, stale, write
-from .codegen.plan_text import cores_text, plan_data, plan_text, view_text
+from .codegen.plan_text import cores_text, plan_data, plan_text, trace_text, view_text
 from .compiler import dialects, errors
 from .compiler.catalog import did_you_mean
 from .compiler.dependencies import minimal_cover
@@ -93,7 +93,9 @@ def compile_(
 def explain(
     file: File,
     views: Annotated[list[str] | None, typer.Argument(help="only these views", show_default=False)] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="the propagate and refresh steps as well")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="the propagate and refresh steps, and how the definition was rewritten")
+    ] = False,
     why_not: Annotated[bool, typer.Option("--why-not", help="why cheaper strategies do not fit")] = False,
     props: Annotated[bool, typer.Option("--props", help="keys, functional dependencies, nullability")] = False,
     format: ExplainFormat = ExplainFormat.TEXT,
@@ -115,6 +117,7 @@ def explain(
         if view.name not in chosen:
             continue
         lines = view_text(view, why_not=why_not, steps=steps) + cores_text(plan, view.name)
+        lines += trace_text(view) if steps else []
         if props:
             lines += _properties_text(view, plan)
         blocks.append("\n".join(lines))

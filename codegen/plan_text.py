@@ -77,6 +77,16 @@ def _joined(tables: tuple[str, ...]) -> str:
     return f" joined with {', '.join(tables)}" if tables else ""
 
 
+def trace_text(view: ViewPlan) -> list[str]:
+    """How the view's definition came to its form: each rule that fired, and what it made of what."""
+    lines = []
+    for rewrite in view.rewrites:
+        place = ".".join(map(str, rewrite.place)) or "the top"
+        lines += [f"  rewrite {rewrite.rule} at {place}", *_block(print_rel(rewrite.before))]
+        lines += ["  to", *_block(print_rel(rewrite.after))]
+    return lines
+
+
 def _step(step: Step) -> list[str]:
     return [f"  propagate {step.name}: {step.purpose}", *_block(print_rel(step.rel))]
 
@@ -137,6 +147,7 @@ def _view_data(view: ViewPlan) -> dict[str, Any]:
         "parent": view.parent,
         "joins": list(view.joins),
         "reads": list(view.reads),
+        "rewrites": [{"rule": r.rule, "place": list(r.place)} for r in view.rewrites],
         "definition": print_rel(view.definition),
         "initial": print_rel(view.initial),
         "from_parent": print_rel(view.from_parent) if view.from_parent else None,

@@ -3,6 +3,7 @@
     read      view file            -> statements with places          compiler/read.py, grammar/
     schema    CREATE TABLE, …      -> catalog                          compiler/schema.py
     bind      CREATE VIEW          -> algebra                          compiler/bind/
+    normalise algebra              -> pivots combined and on top, traced rewrites/
     verify    algebra              -> the same, known to be well formed compiler/wellformed.py
     split     views over sources   -> core of each, and the rest       compiler/cores.py
     relate    summary tables       -> derives lattice, parents         compiler/lattice/
@@ -55,7 +56,8 @@ def _compile(file: ReadFile, source: str) -> Plan:
     catalog, schema_errors = bind_schema(file.statements)
     bound, ordered, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
     errors += schema_errors + view_errors
-    bound = tuple(replace(view, rel=normalise(view.rel, catalog).rel) for view in bound)
+    rewritten = {view.name: normalise(view.rel, catalog) for view in bound}
+    bound = tuple(replace(view, rel=rewritten[view.name].rel) for view in bound)
     bound, catalog, cores, source_errors = split_views(bound, catalog)
     errors += source_errors
     read_names = {name for view in bound for name in _reads(view)}
@@ -65,7 +67,9 @@ def _compile(file: ReadFile, source: str) -> Plan:
     for view in bound:
         try:
             related, parent = relation.views.get(view.name), _parent(view.name, relation, planned)
-            planned[view.name] = plan_view(view, catalog, view.name in read_names, related, parent)
+            plan = plan_view(view, catalog, view.name in read_names, related, parent)
+            steps = rewritten[view.name].steps if view.name in rewritten else ()
+            planned[view.name] = replace(plan, rewrites=steps)
         except InputError as error:
             errors += error.diagnostics
         except RecursionError:  # temporary views put into each other may nest deeper than any of them

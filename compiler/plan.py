@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from ..rewrites.engine import Rewrite
 from .algebra import Column, Rel
 from .catalog import Catalog, Table
 from .joingraph import Core
@@ -83,6 +84,7 @@ class ViewPlan:
     parent: str | None = None  # the view whose summary-delta this one's is computed from
     joins: tuple[str, ...] = ()  # the dimension tables joined on the way
     from_parent: Rel | None = None  # the stored view from the parent's, hidden columns included
+    rewrites: tuple[Rewrite, ...] = field(default=(), compare=False)  # how the definition came to its form
 
     @property
     def sql(self) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from ..compiler import scalar
-from ..compiler.algebra import GroupBy, Item, Measure, Project, Rel
+from ..compiler.algebra import Column, GroupBy, Item, Measure, Project, Rel
+from ..compiler.typing import type_of
 from .engine import Outcome, Refused
 from .facts import Facts
 from .shapes import columns, over
@@ -56,10 +59,10 @@ def group_by_a_key(rel: Rel, facts: Facts) -> Outcome:
         case GroupBy(input=input, keys=keys, measures=measures) if keys and measures:
             if not facts.has_key_within(input, keys):
                 return Refused("the grouping columns hold no key")
-            types = facts.columns(rel)
+            types, given = facts.columns(rel), facts.columns(input)
             items = list(columns(keys))
             for measure in measures:
-                single = _of_one_row(measure, types[measure.name].type)
+                single = _of_one_row(measure, types[measure.name].type, given)
                 if single is None:
                     return Refused(f"{measure.function} of one row is not simply its value")
                 items.append(Item(measure.name, single))
@@ -67,7 +70,7 @@ def group_by_a_key(rel: Rel, facts: Facts) -> Outcome:
     return None
 
 
-def _of_one_row(measure: Measure, type_: str) -> exp.Expr | None:
+def _of_one_row(measure: Measure, type_: str, given: Mapping[str, Column]) -> exp.Expr | None:
     match measure.function, measure.arguments:
         case "count", ():
             return scalar.parse(f"CAST(1 AS {type_})")
@@ -76,6 +79,8 @@ def _of_one_row(measure: Measure, type_: str) -> exp.Expr | None:
             there = exp.Not(this=exp.Is(this=inner, expression=exp.Null()))
             one = exp.Case(ifs=[exp.If(this=there, true=exp.Literal.number(1))], default=exp.Literal.number(0))
             return scalar.canonical(exp.cast(one, type_, dialect="spark"))
+        case "sum", (argument,) if type_of(argument, given).type == type_:
+            return argument
         case "sum", (argument,):
             return scalar.canonical(exp.cast(argument.copy(), type_, dialect="spark"))
         case "min" | "max", (argument,):
