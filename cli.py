@@ -13,7 +13,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,16 +24,17 @@ from .codegen.plan_text import cores_text, plan_data, plan_text, trace_text, vie
 from .compiler import dialects, errors
 from .compiler.catalog import did_you_mean
 from .compiler.dependencies import minimal_cover
-from .compiler.pipeline import compile_file
+from .compiler.pipeline import bind_file, compile_file
 from .compiler.plan import Plan, ViewPlan
 from .compiler.properties import properties
-from .compiler.scalar import DIALECT
+from .compiler.scalar import DIALECT, quote
 from .compiler.source import CompilerBug, InputError
 from .runner import TINY, CannotRun, load_scripts, local_session
 
 app = typer.Typer(
     help="Keeps SQL views on Spark up to date from changes alone.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+Result = TypeVar("Result")
 progress = Console(stderr=True, highlight=False)
 
 FINDING, WRONG_INPUT, BUG = 1, 2, 3
@@ -121,6 +122,32 @@ def explain(
         if props:
             lines += _properties_text(view, plan)
         blocks.append("\n".join(lines))
+    print("\n\n".join(blocks))
+
+
+@app.command()
+def optimize(
+    file: File,
+    views: Annotated[list[str] | None, typer.Argument(help="only these views", show_default=False)] = None,
+    dialect: Dialect = DIALECT,
+) -> None:
+    """Print each view's query rewritten to be cheaper to evaluate, as Spark SQL, with the rules that fired."""
+    from .codegen.sql import sql_text
+    from .rewrites.cost import optimise
+
+    catalog, bound = _readable(file, dialect, bind_file)
+    wanted = {name.casefold() for name in views or []}
+    missing = wanted - {view.name.casefold() for view in bound}
+    if missing:
+        known = ", ".join(view.name for view in bound)
+        raise CannotRun(f"there is no view {', '.join(sorted(missing))}; there is: {known}")
+    blocks = []
+    for view in bound:
+        if wanted and view.name.casefold() not in wanted:
+            continue
+        found = optimise(view.rel, catalog)
+        fired = ", ".join(dict.fromkeys(step.rule for step in found.steps)) or "as written"
+        blocks.append(f"-- {fired}\nCREATE VIEW {quote(view.name)} AS\n{sql_text(found.rel)};")
     print("\n\n".join(blocks))
 
 
@@ -395,13 +422,18 @@ def explain_error(
         print(errors.page(entry), end="")
 
 
-def _plan(file: Path, dialect: str) -> Plan:
+def _readable(file: Path, dialect: str, use: Callable[..., Result]) -> Result:
+    """What is made of a view file, which has to be there and in a dialect that is known."""
     if dialect not in dialects.NAMES:
         raise CannotRun(f"there is no dialect {dialect}; {did_you_mean(dialect, dialects.NAMES)}")
     try:
-        plan = compile_file(file, dialect=dialect)
+        return use(file, dialect=dialect)
     except OSError as error:
         raise CannotRun(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _plan(file: Path, dialect: str) -> Plan:
+    plan = _readable(file, dialect, compile_file)
     for warning in plan.warnings:
         progress.print(warning.render(), style="yellow", markup=False)
     return plan

@@ -51,6 +51,17 @@ def compile_text(text: str, name: str = "views.sql", dialect: str = DIALECT) -> 
     return _compile(read_text(text, name, dialect), name)
 
 
+def bind_file(path: Path, dialect: str = DIALECT) -> tuple[Catalog, tuple[BoundView, ...]]:
+    """The views of a file as algebra, in the order in which they read each other; not yet rewritten."""
+    file = read(path, None, dialect)
+    catalog, schema_errors = bind_schema(file.statements)
+    bound, _, view_errors = bind_views(catalog, (s for s in file.statements if isinstance(s, CreateView)))
+    errors = [*file.errors, *schema_errors, *view_errors]
+    if errors:
+        raise InputError(errors)
+    return catalog, bound
+
+
 def _compile(file: ReadFile, source: str) -> Plan:
     errors = list(file.errors)
     catalog, schema_errors = bind_schema(file.statements)

@@ -24,7 +24,7 @@ from .push_down import (
 from .push_down_unpivot import cancel_gpivot_over_gunpivot, push_gpivot_below_gunpivot
 from .self_join import pull_gpivot_through_select_on_cells
 from .siblings import join_siblings
-from .simplify import group_by_a_key, merge_projects
+from .simplify import group_by_a_key, merge_projects, move_select_below_groupby, move_select_below_project
 from .split import split_columns, split_measures, split_parts
 from .unpivot_down import (
     push_gunpivot_below_groupby,
@@ -41,6 +41,8 @@ from .unpivot_up import (
 
 RULES: tuple[Rule, ...] = (
     move_select_into_join,
+    move_select_below_project,
+    move_select_below_groupby,
     merge_projects,
     group_by_a_key,
     join_siblings,

@@ -24,7 +24,7 @@ from .pull_up import (
 )
 from .shapes import select
 from .siblings import join_siblings
-from .simplify import group_by_a_key, merge_projects
+from .simplify import group_by_a_key, merge_projects, move_select_below_groupby, move_select_below_project
 
 
 def move_select_into_join(rel: Rel, facts: Facts) -> Outcome:
@@ -61,6 +61,8 @@ CONDITIONS: tuple[Rule, ...] = (
 
 UP: tuple[Rule, ...] = (
     move_select_into_join,  # first, so that joins say what they join on
+    move_select_below_project,  # conditions go down as far as they can, before pivots come up through them
+    move_select_below_groupby,
     merge_projects,  # then a pivot has at most one projection over it, and every rule sees it
     join_siblings,  # before a pivot passes the join in which it meets its sibling
     group_by_a_key,  # a PIVOT is bound with a GROUP BY below it, which a key makes needless

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
 from ..compiler import scalar
-from ..compiler.algebra import Column, GroupBy, Item, Measure, Project, Rel
+from ..compiler.algebra import Column, GroupBy, Item, Measure, Project, Rel, Select
 from ..compiler.typing import type_of
 from .engine import Outcome, Refused
 from .facts import Facts
-from .shapes import columns, over
+from .shapes import columns, over, select
 
 
 def merge_projects(rel: Rel, facts: Facts) -> Outcome:
@@ -32,6 +33,56 @@ def merge_projects(rel: Rel, facts: Facts) -> Outcome:
             return over(lower, (), items)
         case Project(input=input, items=items) if items == columns(input.names):
             return input
+    return None
+
+
+def move_select_below_groupby(rel: Rel, facts: Facts) -> Outcome:
+    """Select by grouping columns before grouping.
+
+    Before:
+        Select [region = 'north' AND total > 1]
+          GroupBy [region] { total := sum(qty) }
+            Scan sales
+    After:
+        Select [total > 1]
+          GroupBy [region] { total := sum(qty) }
+            Select [region = 'north']
+              Scan sales
+
+    Sound because all rows of a group agree on the grouping columns. Provided
+    1. there are grouping columns: without them there is a row even of no rows.
+    """
+    match rel:
+        case Select(input=GroupBy(input=input, keys=keys) as grouped, condition=condition):
+            parts = scalar.conjuncts(condition)
+            below = tuple(part for part in parts if scalar.columns_of(part) <= set(keys))
+            if not below:
+                return None
+            if not keys:
+                return Refused("without grouping columns there is a row even of no rows")
+            rest = tuple(part for part in parts if part not in below)
+            return select(replace(grouped, input=select(input, below)), rest)
+    return None
+
+
+def move_select_below_project(rel: Rel, facts: Facts) -> Outcome:
+    """Select before projecting.
+
+    Before:
+        Select [next > 1]
+          Project { region, next := store + 1 }
+            Scan sales
+    After:
+        Project { region, next := store + 1 }
+          Select [(store + 1) > 1]
+            Scan sales
+
+    Sound because a projection gives one row for each row, and its expressions are deterministic.
+    """
+    match rel:
+        case Select(input=Project(input=input, items=items), condition=condition):
+            shown = {item.name: item.expression for item in items}
+            return Project(Select(input, scalar.canonical(scalar.substitute(condition, shown))), items)
     return None
 
 

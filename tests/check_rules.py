@@ -20,7 +20,8 @@ from deltafold.rewrites.normalise import pull_pivots_up
 from random_plans import SHAPES, Plans
 from rule_cases import CATALOG, differ, random_database, relations, rules
 
-DATABASES = 4
+DATABASES = 2
+PARSED_BACK = 5  # of so many plans, one is printed and parsed as well
 
 
 class Wrong(AssertionError):
@@ -59,10 +60,10 @@ def check_rule(rule: Rule, cases: int, seed: int = 1, most: int | None = None) -
         tally.fired += 1
         try:
             engine._verify(rule.__name__, before, after, facts)
-            same = parse_rel(print_rel(after), relations())
+            same = tally.fired % PARSED_BACK or parse_rel(print_rel(after), relations()) == after
         except Exception as error:
             raise Wrong(f"{error!r}\n{print_rel(before)}\n-->\n{print_rel(after)}") from error
-        if same != after:
+        if not same:
             raise Wrong(f"{rule.__name__}: what it made does not parse back\n{print_rel(after)}")
         for _ in range(DATABASES):
             database = random_database(chance, before)

@@ -415,6 +415,8 @@ def _joined(parts: list[str], conjunction: bool) -> str:
 
 SHAPES: dict[str, Callable[[Plans], Rel]] = {
     "move_select_into_join": lambda p: p.select(p.join(p.base())),
+    "move_select_below_project": lambda p: p.select(p.project(p.base())),
+    "move_select_below_groupby": lambda p: p.select(p.group_by(p.base())),
     "merge_projects": lambda p: p.project(p.project(p.base())),
     "group_by_a_key": lambda p: p.key_group(),
     "join_siblings": lambda p: p.siblings(),
