@@ -195,7 +195,9 @@ _RANKS |= {"cumedist": "double"}
 
 def window_type(call: exp.Window, columns: Mapping[str, Column]) -> ScalarType:
     """The type of a call with OVER. An aggregate over a frame may be NULL, but for COUNT."""
-    function = call.this.this if isinstance(call.this, exp.IgnoreNulls | exp.RespectNulls) else call.this
+    function = call.this
+    while isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        function = function.this
     name = function.key
     if name in _RANKS:
         return ScalarType(_RANKS[name], False)
