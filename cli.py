@@ -45,6 +45,14 @@ class Format(StrEnum):
     DELTA = "delta"
 
 
+class LatticeFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    DOT = "dot"
+    MERMAID = "mermaid"
+    SVG = "svg"
+
+
 class ExplainFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -174,6 +182,51 @@ def _properties_text(view: ViewPlan, plan: Plan) -> list[str]:
         f"  fds      {'; '.join(told) or 'none besides the keys'}",
         f"  not null {', '.join(data['not_null']) or 'none'}",
     ]
+
+
+@app.command()
+def lattice(
+    file: File,
+    format: LatticeFormat = LatticeFormat.TEXT,
+    dialect: Dialect = DIALECT,
+) -> None:
+    """Print which view's summary-delta can be computed from which, and which one is."""
+    from .codegen.lattice_pictures import dot, mermaid, svg
+    from .codegen.lattice_text import lattice_data, lattice_lines
+
+    found = _plan(file, dialect).lattice
+    match format:
+        case LatticeFormat.JSON:
+            print(json.dumps(lattice_data(found), indent=2, ensure_ascii=False))
+        case LatticeFormat.DOT:
+            print(dot(found), end="")
+        case LatticeFormat.MERMAID:
+            print(mermaid(found), end="")
+        case LatticeFormat.SVG:
+            print(svg(found), end="")
+        case LatticeFormat.TEXT:
+            print("\n".join(lattice_lines(found)))
+
+
+@app.command()
+def advise(
+    file: File,
+    budget: Annotated[
+        int, typer.Option("--rows", help="rows that the proposed views may hold together", min=1)
+    ] = 100_000,
+    format: ExplainFormat = ExplainFormat.TEXT,
+    dialect: Dialect = DIALECT,
+) -> None:
+    """Propose views to add, with the estimated gain. Changes nothing."""
+    from .codegen.lattice_text import advice_data, advice_lines
+    from .compiler.lattice.advise import advise as choose
+
+    plan = _plan(file, dialect)
+    found = choose(plan.summaries, plan.catalog, budget)
+    if format is ExplainFormat.JSON:
+        print(json.dumps(advice_data(found), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(advice_lines(found)))
 
 
 @app.command()

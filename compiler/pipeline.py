@@ -72,7 +72,8 @@ def _compile(file: ReadFile, source: str) -> Plan:
     bound, catalog, cores, source_errors = split_views(bound, catalog)
     errors += source_errors
     read_names = {name for view in bound for name in _reads(view)}
-    relation = relate(_summaries(bound, catalog), catalog)
+    summaries = _summaries(bound, catalog)
+    relation = relate(summaries, catalog)
     bound = _parents_first(bound, relation)
     planned: dict[str, ViewPlan] = {}
     for view in bound:
@@ -96,7 +97,7 @@ def _compile(file: ReadFile, source: str) -> Plan:
     warnings = tuple(file.warnings)
     warnings += tuple(warning for view in bound for warning in (*view.warnings, *_warnings(view)))
     warnings += tuple(warning for view, plan in zip(bound, plans, strict=True) for warning in _recomputed(view, plan))
-    return Plan(source, catalog, plans, definitions, warnings, cores, relation.lattice)
+    return Plan(source, catalog, plans, definitions, warnings, cores, relation.lattice, tuple(summaries))
 
 
 def _summaries(bound: tuple[BoundView, ...], catalog: Catalog) -> list[Summary]:

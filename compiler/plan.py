@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -11,6 +12,9 @@ from .algebra import Column, Rel
 from .catalog import Catalog, Table
 from .joingraph import Core
 from .source import Diagnostic, Span
+
+if TYPE_CHECKING:
+    from .summary import Summary
 
 SHOWN = "__shown"  # the hidden column that says which stored rows the view shows
 
@@ -159,6 +163,7 @@ class Plan:
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     cores: tuple[ViewCore, ...] = ()
     lattice: Lattice = Lattice()
+    summaries: tuple[Summary, ...] = field(default=(), compare=False)  # of the lattice, as they would be alone
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
+from deltafold.codegen.emit import emit
+from deltafold.codegen.lattice_pictures import dot, mermaid, svg
+from deltafold.codegen.lattice_text import lattice_lines
 from deltafold.compiler.bind import BoundView
 from deltafold.compiler.decide import stored_summary
+from deltafold.compiler.lattice.advise import advise
 from deltafold.compiler.lattice.derives import Edge, cube_of, families
 from deltafold.compiler.pipeline import compile_file, compile_text
-from deltafold.compiler.plan import Plan
+from deltafold.compiler.plan import Lattice, LatticeNode, Plan
+from golden import Case, Golden
 
 ROOT = Path(__file__).parent.parent
 RETAIL = (ROOT / "examples" / "retail.sql").read_text()
@@ -182,3 +188,64 @@ def test_hidden_columns_are_there_only_for_chosen_children() -> None:
 
     assert hidden(RETAIL) == ["__region", "__count_qty"]
     assert hidden(RETAIL[: RETAIL.index("CREATE VIEW sR_sales")]) == ["__count_qty"]
+
+
+STATISTICS = """
+ALTER TABLE pos SET STATISTICS (ROWS 1000000, CHANGES 10000, DISTINCT date 2);
+ALTER TABLE stores SET STATISTICS (ROWS 100, DISTINCT city 50, DISTINCT region 10);
+ALTER TABLE items SET STATISTICS (ROWS 1000, DISTINCT category 20);
+"""
+INSERT_ONLY = "".join(f"ALTER TABLE {table} SET CHANGES (INSERT ONLY);\n" for table in ("stores", "items"))
+
+
+def test_goldens(golden: Golden) -> None:
+    def run(case: Case) -> str:
+        moving = compile_text(RETAIL + STATISTICS)
+        match case.directive, case.arguments:
+            case "text", _:
+                return "\n".join(lattice_lines(moving.lattice))
+            case "mermaid", _:
+                return mermaid(moving.lattice)
+            case "dot", _:
+                return dot(moving.lattice)
+            case "propagate", ("insert-only",):
+                return functions(compile_text(RETAIL + STATISTICS + INSERT_ONLY), "propagate.py", "def sd_")
+            case "propagate", (view,):
+                return functions(moving, "propagate.py", f"def pc_{view}(", f"def sd_{view}(")
+            case "initialize", (view,):
+                return functions(moving, "initialize.py", f"def initial_{view}(")
+        raise AssertionError(case.directive)
+
+    golden("lattice.txt", run)
+
+
+def functions(plan: Plan, file: str, *heads: str) -> str:
+    blocks = emit(plan, "parquet")[file].split("\n\n\n")
+    return "\n\n".join(block for block in blocks if block.startswith(heads))
+
+
+def test_pictures() -> None:
+    plan = compile_text(cube_views())
+    picture = ElementTree.fromstring(svg(plan.lattice))
+    names = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {node.names[0] for node in plan.lattice.nodes} <= set(names)
+    paths = [path.get("class") for path in picture.iter("{http://www.w3.org/2000/svg}path")]
+    assert paths.count("chosen") == 23
+    assert len(paths) == len(plan.lattice.edges)
+    hostile = Lattice((LatticeNode(('a"<b>\\', "c"), ("k]",), 1, 1),), ())
+    ElementTree.fromstring(svg(hostile))
+    assert '"a\\"<b>\\\\ = c' in dot(hostile)
+    assert "<b>" not in mermaid(hostile)
+
+
+def test_advice_is_the_greedy_choice() -> None:
+    """Within its budget, best gain for a stored row first, and nothing that is stored already."""
+    plan = compile_text(RETAIL + STATISTICS)
+    found = advise(plan.summaries, plan.catalog, budget=20_000)
+    assert found
+    assert sum(advice.rows for advice in found) <= 20_000
+    stored = {(("pos", "date"), ("stores", "city")), (("stores", "region"),)}
+    assert not stored & {advice.columns for advice in found}
+    rates = [advice.gain / advice.rows for advice in found]
+    assert rates[0] == max(rates)
+    assert advise(plan.summaries, plan.catalog, budget=1) == ()
