@@ -124,6 +124,8 @@ def _unquote_plain(node: exp.Expr) -> exp.Expr:
 
 def text(expression: exp.Expr) -> str:
     """The expression as Spark SQL, on one line."""
+    if isinstance(expression, exp.Column) and not expression.table:
+        return quote(expression.name)
     return expression.transform(_unquote_plain).sql(dialect=_Printed, comments=False)
 
 
@@ -155,8 +157,20 @@ def _reread(printed: str) -> exp.Expr:
     return again
 
 
+def bound(sql: str) -> exp.Expr:
+    """Reads a bound expression as the compiler writes it, in canonical form."""
+    return _bound(sql).copy()
+
+
+@lru_cache(maxsize=20_000)
+def _bound(sql: str) -> exp.Expr:
+    return canonical(parse(sql))
+
+
 def columns_of(expression: exp.Expr) -> frozenset[str]:
     """The names of the columns that the expression reads."""
+    if isinstance(expression, exp.Column):
+        return frozenset((expression.name,))
     return frozenset(node.name for node in expression.find_all(exp.Column))
 
 

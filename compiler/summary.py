@@ -386,8 +386,7 @@ def _again(summary: Summary, arguments: dict[str, str], stale: Rel, extremes: li
 
 
 def key_equality(key: tuple[str, ...], prefix: str) -> exp.Expr:
-    parts = tuple(exp.NullSafeEQ(this=col(name), expression=col(prefix + name)) for name in key)
-    return scalar.canonical(scalar.conjunction(parts))
+    return _sql(" AND ".join(f"{scalar.quote(name)} <=> {scalar.quote(prefix + name)}" for name in key) or "TRUE")
 
 
 def _renamed(rel: Rel, prefix: str, names: tuple[str, ...]) -> Rel:
@@ -399,7 +398,7 @@ def _scan(step: Step) -> Scan:
 
 
 def _sql(text: str) -> exp.Expr:
-    return scalar.canonical(scalar.parse(text))
+    return scalar.bound(text)
 
 
 def stored_columns(summary: Summary) -> tuple[Column, ...]:

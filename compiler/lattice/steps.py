@@ -325,4 +325,4 @@ def _scan(step: Step) -> Scan:
 
 
 def _sql(text: str) -> exp.Expr:
-    return scalar.canonical(scalar.parse(text))
+    return scalar.bound(text)
