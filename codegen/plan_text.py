@@ -27,17 +27,15 @@ def plan_text(plan: Plan) -> str:
         declared += ["insert only"] if table.changes.insert_only else []
         lines.append(f"  {scalar.quote(name)} ({_columns(table.columns)})" + "".join(f"; {d}" for d in declared))
     lines += ["", "views, in the order in which they are maintained"]
-    width = max((len(view.name) for view in plan.views), default=0)
-    wide = max((len(view.strategy) for view in plan.views if view.parent), default=0)
-    lines += [
-        f"  {view.name:<{width}}  {view.strategy:<{wide}}{_from_parent(view)}"
-        if view.parent
-        else f"  {view.name:<{width}}  {view.strategy}"
-        for view in plan.views
-    ]
+    width = max((len(view.name) for view in plan.maintained), default=0)
+    wide = max((len(view.strategy) for view in plan.maintained if view.parent), default=0)
+    for view in plan.maintained:
+        of = f", a part of {view.hidden_for}" if view.hidden_for else ""
+        strategy = f"{view.strategy:<{wide}}{_from_parent(view)}" if view.parent else view.strategy
+        lines.append(f"  {view.name:<{width}}  {strategy}{of}")
     if any(len(node.names) > 1 for node in plan.lattice.nodes) or plan.lattice.edges:
         lines += ["", "derives lattice", *(f"  {line}" for line in lattice_lines(plan.lattice))]
-    for view in plan.views:
+    for view in plan.maintained:
         lines += ["", *view_text(view), *cores_text(plan, view.name)]
     return "\n".join(lines) + "\n"
 
@@ -54,6 +52,7 @@ def view_text(view: ViewPlan, why_not: bool = True, steps: bool = True) -> list[
     lines += [f"  hidden   {_columns(view.hidden)}"] if view.hidden else []
     lines += [f"  key      {', '.join(scalar.quote(name) for name in view.key)}"] if view.key else []
     lines += [f"  reads    {', '.join(view.reads)}"]
+    lines += [f"  part of  {view.hidden_for}"] if view.hidden_for else []
     lines += [f"  parent   {view.parent}{_joined(view.joins)}"] if view.parent else []
     if why_not:
         for refusal in view.refused:
@@ -121,7 +120,7 @@ def plan_json(plan: Plan) -> str:
 
 def plan_data(plan: Plan) -> dict[str, Any]:
     cores = {core.view: {"core": core_data(core)} for core in plan.cores}
-    views = [_view_data(view) | cores.get(view.name, {}) for view in plan.views]
+    views = [_view_data(view) | cores.get(view.name, {}) for view in plan.maintained]
     lattice = lattice_data(plan.lattice)
     return {"version": PLAN_VERSION, "source": plan.source, "views": views, "lattice": lattice}
 
@@ -146,6 +145,7 @@ def _view_data(view: ViewPlan) -> dict[str, Any]:
         "key": list(view.key),
         "parent": view.parent,
         "joins": list(view.joins),
+        "hidden_for": view.hidden_for,
         "reads": list(view.reads),
         "rewrites": [{"rule": r.rule, "place": list(r.place)} for r in view.rewrites],
         "definition": print_rel(view.definition),

@@ -46,7 +46,7 @@ def _file(plan: Plan, format: Format, title: str, imports: str, body: list[Lines
         "",
         f"FORMAT = {literal(format)}",
         "PLAN = {",
-        *(f"    {literal(view.name)}: {literal(fingerprint(view))}," for view in plan.views),
+        *(f"    {literal(view.name)}: {literal(fingerprint(view))}," for view in plan.maintained),
         "}",
     ]
     blocks = [head, *body]
@@ -59,6 +59,8 @@ def _comment_text(text: str) -> str:
 
 
 def _author_sql(view: ViewPlan) -> Lines:
+    if view.hidden_for:
+        return [f"# A part of {_comment_text(view.hidden_for)} that is kept as a hidden view."]
     lines = []
     for line in view.sql.split("\n"):
         shown = "".join(c if c.isprintable() or c == "\t" else "?" for c in line).rstrip()
@@ -131,7 +133,7 @@ def _times_read(step: Step, steps: list[Step]) -> int:
 
 def _initialize(plan: Plan, format: Format) -> str:
     body: list[Lines] = []
-    for view in plan.views:
+    for view in plan.maintained:
         rel, source = (view.from_parent, f"from {view.parent}") if view.from_parent else (view.initial, "from scratch")
         step = Step(f"initial_{view.name}", rel, f"the stored view {source}, hidden columns included")
         body.append([*_author_sql(view), "", "", *_function(plan, step, "Initialization")])
@@ -139,7 +141,7 @@ def _initialize(plan: Plan, format: Format) -> str:
         "def initialize(spark: SparkSession, warehouse: str) -> dict[str, object]:",
         '    """Stores every view, from its base tables or from the view above it in the lattice."""',
         "    w = Initialization(spark, warehouse, FORMAT, PLAN)",
-        *(f"    w.store({literal(v.name)}, {identifier(f'initial_{v.name}')}(w))" for v in plan.views),
+        *(f"    w.store({literal(v.name)}, {identifier(f'initial_{v.name}')}(w))" for v in plan.maintained),
         "    return w.commit()",
     ]
     body += [run, _main("initialize", needs_batch=False)]
@@ -161,7 +163,7 @@ def _main(function: str, needs_batch: bool) -> Lines:
 
 def _propagate(plan: Plan, format: Format) -> str:
     body: list[Lines] = []
-    for view in plan.views:
+    for view in plan.maintained:
         steps = [*view.steps, *((view.changes,) if view.changes else ())]
         functions = []
         for step in steps:
@@ -183,7 +185,7 @@ def _propagate(plan: Plan, format: Format) -> str:
         "    if w.is_applied:",
         "        return w.done()",
         *checks,
-        *(f"    w.write_delta({literal(v.name)}, {identifier(v.steps[-1].name)}(w))" for v in plan.views),
+        *(f"    w.write_delta({literal(v.name)}, {identifier(v.steps[-1].name)}(w))" for v in plan.maintained),
         "    return w.done()",
     ]
     body += [run, _main("propagate", needs_batch=True)]
@@ -196,14 +198,14 @@ def _propagate(plan: Plan, format: Format) -> str:
 
 
 def _refresh(plan: Plan, format: Format) -> str:
-    body = [[*_author_sql(view), "", "", *_refresh_function(view)] for view in plan.views]
+    body = [[*_author_sql(view), "", "", *_refresh_function(view)] for view in plan.maintained]
     run = [
         "def refresh(spark: SparkSession, warehouse: str, batch: str) -> dict[str, object]:",
         '    """Applies the summary-deltas to the stored views and the batch to the base tables, all or nothing."""',
         "    w = Refresh(spark, warehouse, batch, FORMAT, PLAN)",
         "    if w.is_applied:",
         "        return w.commit()",
-        *(f"    {identifier(f'refresh_{view.name}')}(w)" for view in plan.views),
+        *(f"    {identifier(f'refresh_{view.name}')}(w)" for view in plan.maintained),
         *(f"    w.apply_changes({literal(name)})" for name in plan.tables),
         "    return w.commit()",
     ]

@@ -56,12 +56,13 @@ class Context:
         given: dict[str, object] = {
             "name": self.view.name,
             "refused": (),
-            "definition": rel,
+            "definition": self.view.whole or rel,
+            "hidden_for": self.view.hidden_for,
             "initial": rel,
             "columns": schema(rel),
             "hidden": (),
             "key": _key(rel, self.catalog),
-            "reads": tuple(dict.fromkeys(scan.ref.name for scan in scans(rel))),
+            "reads": tuple(dict.fromkeys(scan.ref.name for scan in scans(self.view.whole or rel))),
             "changes": None,
             "span": self.view.statement.span,
         }
@@ -332,7 +333,8 @@ def plan_view(
             break
     if plan is None:
         plan = replace(_must(_recompute(context)), refused=tuple(refused))
-    _obey_pragmas(view, plan)
+    if view.hidden_for is None:
+        _obey_pragmas(view, plan)
     return plan
 
 
@@ -342,6 +344,8 @@ def _must(outcome: Outcome) -> ViewPlan:
 
 
 def forced_strategy(view: BoundView) -> str | None:
+    if view.hidden_for is not None:
+        return None
     given = [(p.value or "").lower() for p in view.statement.pragmas if p.name.lower() == "strategy"]
     return given[0] if given and given[0] in STRATEGIES else None
 
@@ -383,6 +387,8 @@ def _obey_pragmas(view: BoundView, plan: ViewPlan) -> None:
                 errors.append(Diagnostic("DF0401", message, pragma.span, "leave the line out, or simplify the view"))
         elif name == "require":
             errors.append(Diagnostic("DF0403", f"require {value} is not known", pragma.span, "require incremental"))
+        elif name == "auxiliary" and value in ("on", "off"):
+            continue
         elif name not in ("strategy", "require", "consistency"):
             errors.append(Diagnostic("DF0404", f"deltafold: {pragma.name} is not known", pragma.span))
     if errors:

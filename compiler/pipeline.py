@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from ..rewrites.normalise import normalise
 from .algebra import GroupBy, Project, scans
+from .auxiliary import with_hidden
 from .bind import BoundView, bind_views
 from .catalog import Catalog
 from .cores import split_views
@@ -71,6 +72,7 @@ def _compile(file: ReadFile, source: str) -> Plan:
     bound = tuple(replace(view, rel=rewritten[view.name].rel) for view in bound)
     bound, catalog, cores, source_errors = split_views(bound, catalog)
     errors += source_errors
+    bound = tuple(part for view in bound for part in with_hidden(view, catalog))
     read_names = {name for view in bound for name in _reads(view)}
     summaries = _summaries(bound, catalog)
     relation = relate(summaries, catalog)

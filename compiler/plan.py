@@ -89,6 +89,7 @@ class ViewPlan:
     joins: tuple[str, ...] = ()  # the dimension tables joined on the way
     from_parent: Rel | None = None  # the stored view from the parent's, hidden columns included
     rewrites: tuple[Rewrite, ...] = field(default=(), compare=False)  # how the definition came to its form
+    hidden_for: str | None = None  # of a view that is not the author's, the one that it is a part of
 
     @property
     def sql(self) -> str:
@@ -158,7 +159,7 @@ class Plan:
 
     source: str
     catalog: Catalog
-    views: tuple[ViewPlan, ...]
+    maintained: tuple[ViewPlan, ...]  # the author's views and the hidden ones that are parts of them
     definitions: tuple[Definition, ...] = field(default=(), compare=False)  # in the order in which they can be run
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     cores: tuple[ViewCore, ...] = ()
@@ -171,5 +172,10 @@ class Plan:
         read = {name for view in self.views for name in view.reads}
         return tuple(table.name for table in self.catalog.tables if table.name in read)
 
+    @property
+    def views(self) -> tuple[ViewPlan, ...]:
+        """The author's views."""
+        return tuple(view for view in self.maintained if view.hidden_for is None)
+
     def view(self, name: str) -> ViewPlan | None:
-        return next((view for view in self.views if view.name.casefold() == name.casefold()), None)
+        return next((view for view in self.maintained if view.name.casefold() == name.casefold()), None)

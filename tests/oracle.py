@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
@@ -187,7 +188,7 @@ def _aggregate(measure: Measure, rows: list[Row]) -> Any:
         return len(rows)
     if len(measure.arguments) > 1:
         if measure.function != "count":
-            raise NotImplementedError(f"{measure.function} of several arguments")
+            return _aggregate_of_pairs(measure, rows)
         given = [tuple(value(argument, row) for argument in measure.arguments) for row in rows]
         present = [values for values in given if None not in values]
         return len(set(present) if measure.distinct else present)
@@ -205,7 +206,39 @@ def _aggregate(measure: Measure, rows: list[Row]) -> Any:
             return max(values, default=None)
         case "avg":
             return float(sum(values)) / len(values) if values else None
+        case "count_if":
+            return sum(values)
+        case "bool_and":
+            return all(values) if values else None
+        case "bool_or":
+            return any(values) if values else None
+        case "median":
+            return float(statistics.median(values)) if values else None
+        case "var_pop":
+            return float(statistics.pvariance(values)) if values else None
+        case "stddev_samp":
+            return float(statistics.stdev(values)) if len(values) > 1 else None
     raise NotImplementedError(measure.function)
+
+
+def _aggregate_of_pairs(measure: Measure, rows: list[Row]) -> Any:
+    """Aggregates of two arguments; all but MAX_BY and MIN_BY see the rows in which neither is NULL."""
+    all_pairs = [(value(measure.arguments[0], row), value(measure.arguments[1], row)) for row in rows]
+    pairs = [(x, y) for x, y in all_pairs if x is not None and y is not None]
+    number = len(pairs)
+    mean_x, mean_y = (sum(side) / number for side in zip(*pairs, strict=True)) if pairs else (0, 0)
+    both = sum((x - mean_x) * (y - mean_y) for x, y in pairs)
+    match measure.function:
+        case "max_by" | "min_by":
+            pick = max if measure.function == "max_by" else min
+            ordered = [pair for pair in all_pairs if pair[1] is not None]
+            return pick(ordered, key=lambda pair: pair[1])[0] if ordered else None
+        case "covar_pop":
+            return float(both / number) if number else None
+        case "regr_slope":
+            spread = sum((y - mean_y) ** 2 for _, y in pairs)
+            return float(both / spread) if spread else None
+    raise NotImplementedError(f"{measure.function} of several arguments")
 
 
 def value(expression: exp.Expr, row: Row) -> Any:
@@ -283,6 +316,9 @@ def value(expression: exp.Expr, row: Row) -> Any:
         case exp.Ceil(this=a) | exp.Floor(this=a):
             inner = value(a, row)
             return None if inner is None else (math.ceil if isinstance(expression, exp.Ceil) else math.floor)(inner)
+        case exp.Sqrt(this=a):
+            inner = value(a, row)
+            return None if inner is None else math.sqrt(inner)
         case exp.Array():
             return [value(part, row) for part in expression.expressions]
         case exp.Neg(this=a):

@@ -38,6 +38,7 @@ from deltafold.compiler.algebra import (
     col,
     scans,
 )
+from deltafold.compiler.auxiliary import with_hidden
 from deltafold.compiler.bind import BoundView
 from deltafold.compiler.catalog import Catalog, Changes, ForeignKey, Table
 from deltafold.compiler.decide import plan_view
@@ -56,15 +57,15 @@ NO_SPAN = Span(SourceFile("", ""), 0, 0)
 class RandomCase:
     catalog: Catalog
     views: tuple[tuple[str, Rel], ...]
-    tables: dict[str, list[tuple[Any, ...]]]
-    batches: tuple[Batch, ...]
+    databases: tuple[tuple[dict[str, list[tuple[Any, ...]]], tuple[Batch, ...]], ...]  # each with its batches
 
     def plan(self, strategy: str = "") -> Plan:
         """All views planned, the first ones as read by the later ones."""
         pragmas = (SimpleNamespace(name="strategy", value=strategy, span=NO_SPAN),) if strategy else ()
         statement = SimpleNamespace(name_span=NO_SPAN, span=NO_SPAN, pragmas=pragmas)
         bound = [BoundView(name, rel, statement) for name, rel in self.views]  # type: ignore[arg-type]
-        read = {scan.ref.name for _, rel in self.views for scan in scans(rel)}
+        bound = [part for view in bound for part in with_hidden(view, self.catalog)]
+        read = {scan.ref.name for view in bound for scan in scans(view.rel)}
         return Plan("", self.catalog, tuple(plan_view(v, self.catalog, v.name in read) for v in bound))
 
 
@@ -73,7 +74,7 @@ class Maker:
         self.chance = chance
         self.columns = 0
 
-    def case(self, operators: int, batches: int) -> RandomCase:
+    def case(self, operators: int, batches: int, databases: int = 1) -> RandomCase:
         catalog = self.catalog()
         relations = [Scan(Ref(table.name), table.columns) for table in catalog.tables]
         views: list[tuple[str, Rel]] = []
@@ -85,8 +86,7 @@ class Maker:
             views.append((f"v{len(views) + 1}", rel))
             relations.append(Scan(Ref(views[-1][0]), schema(rel)))
             operators -= max(used, 1)
-        tables, made = self.data(catalog, batches)
-        return RandomCase(catalog, tuple(views), tables, made)
+        return RandomCase(catalog, tuple(views), tuple(self.data(catalog, batches) for _ in range(databases)))
 
     def warehouse(self, views: int, batches: int) -> RandomCase:
         """Many views over the same tables; now and then one reads another."""
@@ -98,8 +98,7 @@ class Maker:
             made.append((f"v{number}", rel))
             if number % 4 == 0:
                 relations.append(Scan(Ref(f"v{number}"), schema(rel)))
-        tables, batch = self.data(catalog, batches)
-        return RandomCase(catalog, tuple(made), tables, batch)
+        return RandomCase(catalog, tuple(made), (self.data(catalog, batches),))
 
     # ---- schema and rows
 

@@ -19,7 +19,7 @@ class Store:
         self.tables = tables
         self.views: dict[str, list[Row]] = {}
         self.relations: dict[Ref, list[Row]] = {}  # of the last batch: changes, steps, deltas
-        for view in plan.views:
+        for view in plan.maintained:
             self.views[view.name] = evaluate(view.from_parent or view.initial, self.current())
 
     def rows(self, name: str) -> list[Row]:
@@ -51,7 +51,7 @@ class Store:
             changes = [dict(zip(table.names, row, strict=True)) | {SIGN: sign} for row, sign in changed]
             self._publish(relations, name, old, changes)
         refreshed: dict[str, list[Row]] = {}
-        for view in self.plan.views:
+        for view in self.plan.maintained:
             stored = self.views[view.name]
             relations[Ref(view.name, State.STORED)] = stored
             for step in view.steps:

@@ -147,3 +147,15 @@ def test_inserts_into_a_referenced_table_meet_no_old_rows() -> None:
         plan = compile_text(STAR.replace("ALTER TABLE d SET CHANGES (INSERT ONLY);", declared) + view)
         read = {scan.ref for step in plan.views[0].steps for scan in scans(step.rel)}
         assert (Ref("f", State.OLD) in read) == reads_old_facts
+
+
+def test_inner_aggregates_are_hidden_views_unless_that_is_switched_off() -> None:
+    tables = "CREATE TABLE t (k INT, d INT, x INT);"
+    view = "CREATE VIEW v AS SELECT t.x, s.n FROM t JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) s ON t.k = s.k;"
+    for pragma, hidden in (("", ["__v_1"]), ("-- deltafold: auxiliary=off\n", [])):
+        plan = compile_text(f"{tables}\n{pragma}{view}")
+        assert [one.name for one in plan.maintained] == [*hidden, "v"]
+        assert [one.name for one in plan.views] == ["v"]
+        store = Store(plan, {"t": [(1, 0, 3), (2, 0, 4)]})
+        store.apply((Change("t", None, (1, 0, 5)), Change("t", (2, 0, 4), None)))
+        assert bag(store.views["v"], ("x", "n")) == Counter([(3, 2), (5, 2)])

@@ -19,7 +19,7 @@ from deltafold.verify import bag_difference, write_changes, write_table
 from oracle import evaluate
 from random_views import Maker, RandomCase
 
-WAREHOUSES = int(os.environ.get("DELTAFOLD_SPARK_WAREHOUSES", "3"))
+WAREHOUSES = int(os.environ.get("DELTAFOLD_SPARK_WAREHOUSES", "2"))
 VIEWS = 10
 
 
@@ -38,11 +38,12 @@ def run(spark: Any, case: RandomCase, directory: Path) -> None:
     plan = case.plan()
     write(emit(plan, "parquet"), directory / "compiled")
     scripts = load_scripts(directory / "compiled")
-    warehouse, tables = directory / "warehouse", case.tables
+    warehouse = directory / "warehouse"
+    tables, batches = case.databases[0]
     for table in plan.tables:
         write_table(spark, plan, table, tables[table], warehouse / "tables" / folder(table), "parquet")
     scripts.initialize(spark, str(warehouse))
-    for number, batch in enumerate((None, *case.batches)):
+    for number, batch in enumerate((None, *batches)):
         if batch is not None:
             write_changes(spark, plan, batch, warehouse, f"b{number}")
             scripts.propagate(spark, str(warehouse), f"b{number}")

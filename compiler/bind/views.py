@@ -26,6 +26,8 @@ class BoundView:
     rel: Rel
     statement: CreateView = field(compare=False)
     warnings: tuple[Diagnostic, ...] = ()
+    hidden_for: str | None = None  # the view that this one is a part of, if it is not the author's
+    whole: Rel | None = None  # the author's query, where parts of it are hidden views
 
 
 def bind_views(
