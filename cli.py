@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
@@ -340,6 +341,8 @@ def verify(
     from .verify import verify as run
 
     plan = _plan(file, dialect)
+    if plan.cores:
+        raise CannotRun(f"{plan.cores[0].view} is over sources: verify it over tables, without CREATE SOURCE")
     seeds = _seeds(seed)
     with progress.status("starting Spark") as status:
         spark = local_session(format, TINY)
@@ -413,6 +416,70 @@ def _run(directory: Path, doing: str, format: ExplainFormat, work: Callable[[Any
     print(json.dumps(report, indent=2, default=str) if format is ExplainFormat.JSON else report_text(report))
 
 
+source_app = typer.Typer(help="Sources: databases that change on their own.", no_args_is_help=True)
+app.add_typer(source_app, name="source")
+
+
+@source_app.command("install")
+def source_install(
+    file: File,
+    source: Annotated[str | None, typer.Argument(help="only this one", show_default=False)] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="run it on the source as well as print it")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="take it out again instead")] = False,
+    dialect: Dialect = DIALECT,
+) -> None:
+    """Print, and with --apply run, what a source needs: triggers that log its changes with their versions."""
+    from .sources.install import install_sql, remove_sql
+
+    plan = _plan(file, dialect)
+    chosen = [s for s in plan.catalog.sources if source is None or s.name.casefold() == source.casefold()]
+    if not chosen:
+        known = ", ".join(s.name for s in plan.catalog.sources) or "none"
+        raise CannotRun(f"there is no source {source or 'in ' + str(file)}; there is: {known}")
+    for each in chosen:
+        if each.type.lower() == "warehouse":
+            print(f"-- source {each.name} needs nothing: its commits are its versions")
+            continue
+        script = (remove_sql if remove else install_sql)(each, plan.catalog)
+        print(f"-- source {each.name}\n{script}", flush=True)
+        if apply:
+            try:
+                from .sources.postgres import Postgres
+            except ImportError:
+                raise CannotRun("psycopg is not installed: pip install 'deltafold[postgres]'") from None
+            Postgres(each, plan.catalog).run_script(script)
+            progress.print(f"{each.name}: {'removed' if remove else 'installed'}", markup=False)
+
+
+@source_app.command("run")
+def source_run(
+    directory: Compiled,
+    warehouse: Warehouse,
+    once: Annotated[bool, typer.Option("--once", help="stop when all that is committed now is applied")] = False,
+    seconds: Annotated[float | None, typer.Option(help="stop after this long", show_default=False)] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="read the sources whole first")] = False,
+    give_up_after: Annotated[float, typer.Option(help="seconds to wait for a source that is down")] = 300.0,
+) -> None:
+    """Keep views over sources up to date while the sources change."""
+    from .sources.maintainer import Patience
+    from .sources.status import description_of
+
+    try:
+        from .sources.running import run
+    except ImportError:
+        raise CannotRun("psycopg is not installed: pip install 'deltafold[postgres]'") from None
+
+    description = description_of(directory)
+    scripts = load_scripts(directory)
+    end = None if seconds is None else time.monotonic() + seconds
+    until = None if once else (lambda: end is not None and time.monotonic() > end)
+    with progress.status("starting Spark") as status:
+        spark = local_session(scripts.format)
+        patience = Patience(in_all=give_up_after)
+        report = run(spark, scripts, description, warehouse, until, patience, status.update, reload)
+    print(json.dumps(report, indent=2))
+
+
 @app.command("status")
 def status_(
     directory: Compiled,
@@ -422,12 +489,19 @@ def status_(
 ) -> None:
     """Tell what a warehouse holds: its state, batches applied, batches waiting."""
     from .codegen.warehouse import status, status_text
+    from .sources.status import status_lines, status_of
 
     load_scripts(directory)
     report = status(warehouse)
+    sources = status_of(directory, warehouse)
+    if sources is not None:
+        report["sources"] = sources
     if batch is not None:
         report = {"batch": batch, **{name: batch in report[name] for name in ("applied", "staged", "propagated")}}
-    print(json.dumps(report, indent=2, default=str) if format is ExplainFormat.JSON else status_text(report))
+    if format is ExplainFormat.JSON:
+        print(json.dumps(report, indent=2, default=str))
+    else:
+        print("\n".join([status_text(report), *(status_lines(report["sources"]) if "sources" in report else [])]))
 
 
 @app.command()
@@ -522,7 +596,7 @@ def main() -> None:
         print("deltafold: interrupted; run the same command again to finish", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        if type(error).__name__ in ("WarehouseError", "BatchRefused"):
+        if type(error).__name__ in ("WarehouseError", "BatchRefused", "SourceError", "Unavailable"):
             print(f"deltafold: {error}", file=sys.stderr)
             sys.exit(WRONG_INPUT)
         if os.environ.get("DELTAFOLD_DEBUG"):

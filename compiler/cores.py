@@ -41,6 +41,7 @@ from .joingraph import Core, Link, Node, Output, Pairs
 from .plan import ViewCore
 from .source import Diagnostic, InputError
 
+SOURCE_TYPES = ("postgres", "warehouse")
 CONSISTENCIES = ("complete", "strong", "convergent")
 _EXACT = ("tinyint", "smallint", "int", "bigint", "decimal")
 _ORDERED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -70,9 +71,9 @@ def _check_sources(catalog: Catalog) -> list[Diagnostic]:
     errors = []
     owner: dict[str, str] = {}
     for source in catalog.sources:
-        if source.type.lower() != "postgres":
+        if source.type.lower() not in SOURCE_TYPES:
             message = f"there is no type {source.type} of source"
-            errors.append(Diagnostic("DF0801", message, source.span, "TYPE postgres"))
+            errors.append(Diagnostic("DF0801", message, source.span, f"TYPE {' or '.join(SOURCE_TYPES)}"))
         for name in source.tables:
             if catalog.table(name) is None:
                 message = f"source {source.name} names {name}, which is not declared"

@@ -144,6 +144,15 @@ class Core:
                 return key
         return None
 
+    def referring(self, node: str) -> tuple[str, ...]:
+        """The nodes that must refer to a row of this one for it to matter.
+
+        None where the node has conditions: a row that begins or ceases to fulfil them was referred to all along.
+        """
+        if self.by_name[node].filters:
+            return ()
+        return tuple(r for r, referred in self.references if referred == node)
+
     def join_columns(self, node: str) -> frozenset[str]:
         """The columns of a node that links use."""
         return frozenset(column for other in self.neighbours(node) for column, _ in self.pairs(node, other))

@@ -12,8 +12,8 @@ other's answers are sent in parallel, which is what a *wave* is [version-numbers
 
 Departures from the paper. For 4 the paper asks only that the key be in the view; a node that is reached by other
 columns may have rows that the view does not hold, so here the link itself must cover the key. Cases 1 and 2 are used
-only for rows whose key is not also deleted or inserted in the same change, and 2 only if the referring table did not
-change in the same transaction.
+only for tables without conditions in the view, for rows whose key is not also deleted or inserted in the same change,
+and 2 only if the referring table did not change in the same transaction.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def sub_queries(
 
 def plan_path(core: Core, node: str, kind: Kind) -> Path:
     """The cheapest path for a change of a node."""
-    referring = [r for r, referred in core.references if referred == node]
+    referring = core.referring(node)
     if referring and kind is Kind.INSERT:
         return Path(node, kind, (), f"no row of {referring[0]} can refer to a row that was not there")
     if referring and kind is Kind.DELETE:

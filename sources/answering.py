@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ..compiler.joingraph import Node
 from .bag import Bag, Row, keys_of
 from .messages import Query
 
-Rows = Callable[[Node], Mapping[Row, int]]
+Matching = Callable[[Node, tuple[str, ...], frozenset[Row]], Bag]
 Since = Callable[[Node, int], list[Row]]
 
 
-def answer_rows(query: Query, rows_of: Rows, changed_since: Since) -> dict[str, Bag]:
+def answer_rows(query: Query, matching: Matching, changed_since: Since) -> dict[str, Bag]:
     """The rows of each node: those with the keys asked for, and those that join rows found for its parent.
 
     A parent's rows that were deleted since the required version are followed as well, as `Ask` says.
@@ -25,7 +25,7 @@ def answer_rows(query: Query, rows_of: Rows, changed_since: Since) -> dict[str, 
         if ask.parent is not None:
             keys = keys_of(reach[ask.parent], nodes[ask.parent].positions(ask.parent_columns))
         own = ask.node.positions(ask.columns)
-        rows = {row: n for row, n in rows_of(ask.node).items() if tuple(row[i] for i in own) in keys}
+        rows = matching(ask.node, ask.columns, keys)
         gone = {row for row in changed_since(ask.node, ask.since) if tuple(row[i] for i in own) in keys}
         found[ask.node.name] = rows
         reach[ask.node.name] = gone.union(rows)

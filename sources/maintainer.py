@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .messages import Answer, Apply, Incoming, Outgoing, Query, ReadLog, Update
 from .nested import NestedSweep
@@ -26,6 +26,10 @@ Machine = VersionNumbers | NestedSweep
 
 class Unavailable(Exception):
     """A source cannot be reached or did not answer in time; it may come back."""
+
+
+class SourceError(Exception):
+    """A source cannot be used as it is; the message says what to do."""
 
 
 class Reachable(Protocol):
@@ -70,6 +74,31 @@ class Health:
         return {"state": state, "delivered": self.delivered, **more}
 
 
+_T = TypeVar("_T")
+
+
+def patiently(call: Callable[[], _T], patience: Patience) -> _T:
+    """What a call to a source gives, tried again while the source is not to be reached."""
+    began, attempts = time.monotonic(), 0
+    while True:
+        try:
+            return call()
+        except Unavailable:
+            if time.monotonic() - began > patience.in_all:
+                raise
+            time.sleep(min(patience.longest, patience.first * 2**attempts))
+            attempts = min(attempts + 1, 30)
+
+
+def require_not_back(name: str, version: int, seen: int) -> None:
+    """A source that has lost transactions, by a crash or an old backup, is not the one that the core reflects."""
+    if version < seen:
+        raise SourceError(
+            f"source {name} is back at version {version}, but {seen} was seen: "
+            "load the views again with deltafold source run --reload"
+        )
+
+
 class Worker(threading.Thread):
     """Asks one source what the machine wants to know and delivers its updates and answers."""
 
@@ -96,6 +125,8 @@ class Worker(threading.Thread):
                     with contextlib.suppress(queue.Empty):
                         request = self.requests.get(timeout=self._poll)
                 try:
+                    if self.health.down_since is not None:
+                        require_not_back(self.source.name, self.source.version(), self.health.delivered)
                     self._serve(request)
                     request = None
                     self.health.down_since, self.health.attempts = None, 0

@@ -16,8 +16,7 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -30,14 +29,11 @@ from ..compiler.joingraph import Node
 from .bag import Bag, Row, add, where
 from .conditions import condition
 from .install import option, server_name
-from .maintainer import Unavailable
+from .maintainer import SourceError, Unavailable
 from .messages import Answer, Ask, Change, Query, Update
+from .values import Reader, reader
 
 STATEMENT_TIMEOUT = "30s"
-
-
-class SourceError(Exception):
-    """A source cannot be used as it is; the message says what to do."""
 
 
 def expanded(text: str) -> str:
@@ -51,35 +47,6 @@ def expanded(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", value, text)
 
 
-def _timestamp(text: str) -> dt.datetime:
-    read = dt.datetime.fromisoformat(text)
-    return read if read.tzinfo is None else read.astimezone(dt.UTC).replace(tzinfo=None)
-
-
-_Reader = Callable[[str], Any]
-_READERS: dict[str, _Reader] = {
-    "boolean": lambda text: text in ("t", "true"),
-    "date": dt.date.fromisoformat,
-    "timestamp": _timestamp,
-    "timestamp_ntz": _timestamp,
-    "float": float,
-    "double": float,
-    "string": str,
-    "tinyint": int,
-    "smallint": int,
-    "int": int,
-    "bigint": int,
-}
-
-
-def reader(spark_type: str) -> _Reader:
-    """Reads the text of a value of this type."""
-    kind = spark_type.partition("(")[0]
-    if kind == "decimal":
-        return Decimal
-    return _READERS.get("string" if kind in ("varchar", "char") else kind, str)
-
-
 def _text(value: Any) -> str:
     return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
 
@@ -91,7 +58,7 @@ class Postgres:
         self.source = source
         self.name = source.name
         self._columns: dict[str, tuple[str, ...]] = {}
-        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._readers: dict[tuple[str, str], Reader] = {}
         for name in source.tables:
             table = catalog.table(name)
             if table is not None:
@@ -142,6 +109,11 @@ class Postgres:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self.close()
             raise Unavailable(str(error).strip()) from error
+
+    def run_script(self, script: str) -> None:
+        """Runs statements, as `deltafold source install` prints them."""
+        with psycopg.connect(expanded(option(self.source, "url", "")), autocommit=True, connect_timeout=10) as link:
+            link.execute(sql.SQL(script))
 
     # --- the log -----------------------------------------------------------------------------------------------------
 

@@ -49,15 +49,26 @@ class Source:
 
     def answer(self, query: Query) -> Answer:
         versions = {ask.node.table: self.versions[ask.node.table] for ask in query.asks}
-        return Answer(query.number, self.name, versions, answer_rows(query, self._rows, self._changed))
+        return Answer(query.number, self.name, versions, answer_rows(query, self._matching, self._changed))
 
-    def _rows(self, node: Node) -> Bag:
-        return self.joiner.node_rows(node, self.columns[node.table], self.tables[node.table])
+    def _matching(self, node: Node, columns: tuple[str, ...], keys: frozenset[Row]) -> Bag:
+        rows = self.joiner.node_rows(node, self.columns[node.table], self.tables[node.table])
+        own = node.positions(columns)
+        return {row: count for row, count in rows.items() if tuple(row[i] for i in own) in keys}
 
     def _changed(self, node: Node, since: int) -> list[Row]:
         changes = (update.changes.get(node.table) for update in self.log)
         newer = (change for change in changes if change is not None and change.relation_version > since)
         return [row for change in newer for row in self.joiner.changed(node, change)]
+
+    def table_at(self, table: str, relation_version: int) -> Bag:
+        """A table as it was at a version of its own."""
+        rows = dict(self.tables[table])
+        for update in self.log:
+            change = update.changes.get(table)
+            if change is not None and change.relation_version > relation_version:
+                add(rows, change.rows, -1)
+        return rows
 
     def at(self, version: int) -> dict[str, Bag]:
         """The tables as they were."""
@@ -83,6 +94,16 @@ def expected(core: Core, columns: Columns, sources: Mapping[str, Source], versio
     joiner = Joiner(core)
     tables = {name: source.at(versions[name]) for name, source in sources.items()}
     rows = {n.name: joiner.node_rows(n, columns[n.table], tables[n.source][n.table]) for n in core.nodes}
+    return joiner.whole(rows)
+
+
+def expected_at(core: Core, columns: Columns, sources: Mapping[str, Source], refreshed: Mapping[str, int]) -> Bag:
+    """The core over nodes at these versions of their own, whether or not their source was ever like that."""
+    joiner = Joiner(core)
+    rows = {}
+    for node in core.nodes:
+        table = sources[node.source].table_at(node.table, refreshed[node.name])
+        rows[node.name] = joiner.node_rows(node, columns[node.table], table)
     return joiner.whole(rows)
 
 

@@ -203,10 +203,9 @@ class VersionNumbers:
             (Kind.INSERT, kinds.inserted, kinds.new_keys),
             (Kind.MODIFY, kinds.modified_rows, frozenset[Row]()),
         ):
-            if self._path(node, kind, whole=False).skipped:
-                referring = [r for r, referred in self.core.references if referred == node]
-                if kind is Kind.INSERT or any(r not in changed for r in referring):
-                    part = {row: count for row, count in part.items() if row not in fresh}
+            unchanged = any(r not in changed for r in self.core.referring(node))
+            if self._path(node, kind, whole=False).skipped and (kind is Kind.INSERT or unchanged):
+                part = {row: count for row, count in part.items() if row not in fresh}
             if part:
                 found.append((kind, part))
         return found

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -21,6 +24,14 @@ def binaries() -> Path | None:
         return found[-1].parent
     on_path = shutil.which("postgres")
     return Path(on_path).resolve().parent if on_path and shutil.which("initdb") else None
+
+
+@contextlib.contextmanager
+def server_folder() -> Iterator[Path]:
+    """A directory that the servers' user can reach: those that pytest gives are for their owner only."""
+    with tempfile.TemporaryDirectory(prefix="deltafold-servers-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
 
 
 class Server:
@@ -38,9 +49,6 @@ class Server:
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             account = pwd.getpwnam(self._user)
-            for parent in (directory, *directory.parents):
-                if parent.stat().st_uid == 0 and str(parent).startswith("/tmp/"):
-                    parent.chmod(parent.stat().st_mode | 0o011)
             os.chown(directory, account.pw_uid, account.pw_gid)
         if copied_from is None:
             initdb = [str(self._bin / "initdb") if self._bin else "initdb"]

@@ -12,7 +12,6 @@ import contextlib
 import random
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ from deltafold.sources.messages import Apply, Update
 from deltafold.sources.nested import NestedSweep
 from deltafold.sources.postgres import Postgres
 from deltafold.sources.versions import Consistency, Sweep, VersionNumbers
-from servers import Server
+from servers import Server, server_folder
 
 VIEWS = """
 CREATE TABLE customers (id INT NOT NULL PRIMARY KEY, region STRING, since DATE);
@@ -279,7 +278,7 @@ def check(
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     algorithm = sys.argv[2] if len(sys.argv) > 2 else "version-numbers"
-    with tempfile.TemporaryDirectory(prefix="deltafold-stress-") as folder, three_servers(Path(folder)) as servers:
+    with server_folder() as folder, three_servers(folder) as servers:
         outcome = stress(servers, seconds, algorithm)
     committed = sum(outcome.committed.values())
     print(

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import pytest
 from deltafold.compiler.joingraph import Core, Link, Node, Output
+from deltafold.compiler.scalar import parse
 from deltafold.sources.measure import messages
 from deltafold.sources.nested import NestedSweep
-from deltafold.sources.simulation import Machine, Network, build, expected
+from deltafold.sources.simulation import Machine, Network, build, expected, expected_at
 from deltafold.sources.versions import Consistency, Sweep, VersionNumbers
 
 ALGORITHMS: dict[str, Callable[..., Machine]] = {
@@ -28,6 +29,7 @@ ALGORITHMS: dict[str, Callable[..., Machine]] = {
 IN_ORDER = {name for name in ALGORITHMS if "sweep" in name}
 COMPLETE = {"version-numbers", "sweep", "sweep, pipelined"}
 VALUES = 3
+FILTER = parse("y IS NULL OR y < 2")
 
 
 class World:
@@ -43,7 +45,14 @@ class World:
         self.keyed = {table: rng.random() < (0.9 if snowflake else 0.6) for table in names}
         self.columns = dict.fromkeys(names, ("k", "x", "y"))
         nodes = tuple(
-            Node(name, table, source_of[table], ("k", "x", "y"), (("k",),) if self.keyed[table] else ())
+            Node(
+                name,
+                table,
+                source_of[table],
+                ("k", "x", "y"),
+                (("k",),) if self.keyed[table] else (),
+                (FILTER,) if rng.random() < 0.15 else (),
+            )
             for name, table in zip(names, tables, strict=True)
         )
         links, references = [], []
@@ -51,7 +60,8 @@ class World:
         for i in range(1, count):
             other = i - 1 if snowflake and rng.random() < 0.8 else rng.randrange(i)
             a, b = ("k", "x") if snowflake and rng.random() < 0.9 else (rng.choice("xk"), rng.choice("xky"))
-            links.append(Link(names[i], names[other], ((a, b),)))
+            pairs = ((a, b),) if rng.random() < 0.85 else ((a, b), ("y", "y"))
+            links.append(Link(names[i], names[other], pairs))
             for (r, column), (n, key) in (((i, a), (other, b)), ((other, b), (i, a))):
                 referring, referred = tables[r], tables[n]
                 same = source_of[referring] == source_of[referred] and referring != referred
@@ -209,6 +219,7 @@ def schedule(number: int, algorithm: str) -> None:
         before = applied.versions
         if "convergent" not in algorithm:
             assert state == expected(core, columns, sources, applied.versions), (number, applied.versions)
+        assert state == expected_at(core, columns, sources, applied.refreshed), (number, applied.refreshed)
     assert state == machine.view.rows == expected(core, columns, sources, before)
     assert before == {name: len(source.log) + 1 for name, source in sources.items()}, "no update is lost"
 
