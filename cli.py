@@ -342,7 +342,7 @@ def verify(
 
     plan = _plan(file, dialect)
     if plan.cores:
-        raise CannotRun(f"{plan.cores[0].view} is over sources: verify it over tables, without CREATE SOURCE")
+        raise CannotRun(f"{plan.cores[0].views[0]} is over sources: verify it over tables, without CREATE SOURCE")
     seeds = _seeds(seed)
     with progress.status("starting Spark") as status:
         spark = local_session(format, TINY)

@@ -42,7 +42,13 @@ def plan_text(plan: Plan) -> str:
 
 def cores_text(plan: Plan, view: str) -> list[str]:
     """The cores of a view over sources, with the query path of every change."""
-    return [line for core in plan.cores if core.view == view for line in core_text(core)]
+    lines = []
+    for core in plan.cores:
+        if core.views[0] == view:
+            lines += core_text(core)
+        elif view in core.views:
+            lines.append(f"  core     {core.core.name}, that of {core.views[0]}")
+    return lines
 
 
 def view_text(view: ViewPlan, why_not: bool = True, steps: bool = True) -> list[str]:
@@ -119,7 +125,7 @@ def plan_json(plan: Plan) -> str:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    cores = {core.view: {"core": core_data(core)} for core in plan.cores}
+    cores = {view: {"core": core_data(core)} for core in plan.cores for view in core.views}
     views = [_view_data(view) | cores.get(view.name, {}) for view in plan.maintained]
     lattice = lattice_data(plan.lattice)
     return {"version": PLAN_VERSION, "source": plan.source, "views": views, "lattice": lattice}

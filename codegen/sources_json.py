@@ -45,7 +45,7 @@ def _core_data(view: ViewCore) -> dict[str, Any]:
     core = view.core
     return {
         "name": core.name,
-        "view": view.view,
+        "views": list(view.views),
         "consistency": view.consistency,
         "columns": [asdict(column) for column in view.table.columns],
         "nodes": [
@@ -94,4 +94,4 @@ def _core(data: dict[str, Any]) -> ViewCore:
     outputs = tuple(Output(*output) for output in data["outputs"])
     core = Core(data["name"], nodes, links, outputs, tuple((r, n) for r, n in data["references"]))
     table = Table(core.name, tuple(Column(**column) for column in data["columns"]), _NOWHERE)
-    return ViewCore(data["view"], core, table, data["consistency"])
+    return ViewCore(tuple(data["views"]), core, table, data["consistency"])

@@ -6,13 +6,14 @@ columns that the rest needs. The rest is the same projection over the remaining 
 which to all later stages is a base table like any other, with one difference: nobody but `deltafold source run` changes
 it. So GROUP BY, PIVOT, the lattice and whatever else the compiler maintains work on views over sources unchanged.
 
+Views with the same join, conditions and consistency share one core, so that the lattice sees that they are related.
 A table's primary key is among the columns that a node carries, though the core need not keep it: it tells
 modifications from other changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import networkx as nx
@@ -52,19 +53,25 @@ def split_views(
 ) -> tuple[tuple[BoundView, ...], Catalog, tuple[ViewCore, ...], list[Diagnostic]]:
     """The views over their cores, the catalog with a table for each core, the cores, and what is wrong."""
     errors = _check_sources(catalog)
-    made: list[BoundView] = []
-    cores: list[ViewCore] = []
+    groups: dict[Hashable, list[_Join]] = {}
     for view in views:
         try:
-            consistency = _consistency(view, catalog)
-            rel, found = _split(view, catalog)
-            made.append(replace(view, rel=rel))
-            cores += [replace(core, consistency=consistency) for core in found]
+            join = _join_of(view, catalog)
         except InputError as error:
             errors += error.diagnostics
-            made.append(view)
+            continue
+        if join is not None:
+            groups.setdefault(join.shape, []).append(join)
+    taken = {table.name.casefold() for table in catalog.tables} | {view.name.casefold() for view in views}
+    cores = []
+    over: dict[str, Rel] = {}
+    for joins in groups.values():
+        core = _core(joins, catalog, taken)
+        cores.append(core)
+        over |= {join.view.name: _above(join, core) for join in joins}
+    split = tuple(replace(view, rel=over.get(view.name, view.rel)) for view in views)
     tables = catalog.tables + tuple(core.table for core in cores)
-    return tuple(made), replace(catalog, tables=tables), tuple(cores), errors
+    return split, replace(catalog, tables=tables), tuple(cores), errors
 
 
 def _check_sources(catalog: Catalog) -> list[Diagnostic]:
@@ -101,32 +108,37 @@ def _source_of(scan: Scan, catalog: Catalog) -> Source | None:
     return next((s for s in catalog.sources if any(t.casefold() == folded for t in s.tables)), None)
 
 
-def _split(view: BoundView, catalog: Catalog) -> tuple[Rel, list[ViewCore]]:
+def _join_of(view: BoundView, catalog: Catalog) -> _Join | None:
+    """The join of source tables that a view has; None where it reads none."""
+    consistency = _consistency(view, catalog)
     leaves = scans(view.rel)
     if not any(_source_of(scan, catalog) for scan in leaves):
-        return view.rel, []
+        return None
     for scan in leaves:
         if _source_of(scan, catalog) is None:
             message = f"{view.name} reads {scan.ref.name} beside tables of sources, and it is of none"
             remedy = "name it in a CREATE SOURCE, or join it in a view of its own over this one"
             raise InputError([Diagnostic("DF0803", message, view.statement.name_span, remedy)])
-    found: list[ViewCore] = []
+    found: list[_Flat] = []
 
-    def visit(rel: Rel) -> Rel:
-        flat = _flatten(rel, {})
-        if flat is None:
-            return with_inputs(rel, tuple(visit(_narrowed(rel, child)) for child in rel.inputs))
-        name = f"core_{view.name}" + (f"_{len(found) + 1}" if found else "")
-        core, rest = _core(view, name, flat, rel, catalog)
-        found.append(core)
-        return rest
+    def note(rel: Rel, flat: _Flat) -> Rel:
+        found.append(flat)
+        return rel
 
-    rel = visit(view.rel)
+    _visit(view.rel, note)
     if len(found) > 1:
         message = f"{view.name} puts {len(found)} joins of source tables together by more than inner joins"
         remedy = "make each of them a view of its own, and this one a view over those"
         raise InputError([Diagnostic("DF0804", message, view.statement.name_span, remedy)])
-    return rel, found
+    return _analysed(view, found[0], consistency, catalog)
+
+
+def _visit(rel: Rel, put: Callable[[Rel, _Flat], Rel]) -> Rel:
+    """The relation with every largest select-project-join in it replaced."""
+    flat = _flatten(rel, {})
+    if flat is None:
+        return with_inputs(rel, tuple(_visit(_narrowed(rel, child), put) for child in rel.inputs))
+    return put(rel, flat)
 
 
 def _narrowed(parent: Rel, child: Rel) -> Rel:
@@ -180,7 +192,28 @@ def _over(condition: exp.Expr, flat: _Flat) -> tuple[exp.Expr, ...]:
     return scalar.conjuncts(scalar.substitute(condition, flat.columns))
 
 
-def _core(view: BoundView, name: str, flat: _Flat, rel: Rel, catalog: Catalog) -> tuple[ViewCore, Rel]:
+@dataclass(frozen=True)
+class _Join:
+    """A view's join of source tables: what is joined, what is tested at once, what is left for Spark."""
+
+    view: BoundView
+    consistency: str
+    tables: Mapping[str, Table]  # by node
+    links: tuple[Link, ...]
+    filters: Mapping[str, tuple[exp.Expr, ...]]  # by node, over the table's own columns
+    rest: tuple[exp.Expr, ...]
+    kept: tuple[str, ...]  # the columns needed above, as `node.column`
+
+    @property
+    def shape(self) -> Hashable:
+        """Equal for joins that can share a core: they differ in the columns that they keep."""
+        equal = {tuple(sorted(((k.left, a), (k.right, b)))) for k in self.links for a, b in k.pairs}
+        tests = {(node, scalar.text(test)) for node, tests in self.filters.items() for test in tests}
+        nodes = {(node, table.name) for node, table in self.tables.items()}
+        return frozenset(nodes), frozenset(equal), frozenset(tests), self.consistency
+
+
+def _analysed(view: BoundView, flat: _Flat, consistency: str, catalog: Catalog) -> _Join:
     tables = {node: _table(scan, catalog) for node, scan in flat.leaves}
     types = {f"{node}.{column.name}": column for node, table in tables.items() for column in table.columns}
     place = {f"{node}.{c}": (node, c) for node, table in tables.items() for c in table.names}
@@ -200,47 +233,59 @@ def _core(view: BoundView, name: str, flat: _Flat, rel: Rel, catalog: Catalog) -
         elif condition != scalar.TRUE:
             rest.append(condition)
     links = tuple(Link(a, b, pairs) for (a, b), pairs in equal.items())
-    _require_connected(view, [node for node, _ in flat.leaves], links)
-
+    _require_connected(view, list(tables), links)
     needed = [column for part in (*flat.columns.values(), *rest) for column in sorted(scalar.columns_of(part))]
-    kept = list(dict.fromkeys(needed)) or [f"{flat.leaves[0][0]}.{flat.leaves[0][1].names[0]}"]
-    nodes = []
-    for node, table in tables.items():
-        used = {place[column][1] for column in kept if place[column][0] == node}
-        used |= {
-            c
-            for link in links
-            for pair in link.pairs
-            for n, c in zip((link.left, link.right), pair, strict=True)
-            if n == node
-        }
-        used |= {column for condition in filters.get(node, ()) for column in scalar.columns_of(condition)}
-        used |= set(table.keys[0]) if table.keys else set()
-        source = _source_of(Scan(Ref(table.name), table.columns), catalog)
-        assert source is not None
-        nodes.append(
-            Node(
-                node,
-                table.name,
-                source.name,
-                tuple(column for column in table.names if column in used),
-                tuple(key for key in table.keys[:1] if _all_required(table, key)),
-                filters.get(node, ()),
-            )
-        )
-    names = _names([place[column] for column in kept])
-    outputs = tuple(Output(names[place[column]], *place[column]) for column in kept)
-    core = Core(name, tuple(nodes), links, outputs, _references(tuple(nodes), tables, links))
-    columns = tuple(
-        Column(o.name, types[f"{o.node}.{o.column}"].type, types[f"{o.node}.{o.column}"].nullable) for o in outputs
-    )
-    table = Table(name, columns, view.statement.name_span)
-    shown = {column: col(names[place[column]]) for column in kept}
-    above: Rel = Scan(Ref(name), columns)
-    if rest:
-        above = Select(above, scalar.canonical(scalar.conjunction(tuple(scalar.substitute(c, shown) for c in rest))))
-    items = tuple(Item(n, scalar.canonical(scalar.substitute(flat.columns[n], shown))) for n in rel.names)
-    return ViewCore(view.name, core, table, CONSISTENCIES[0]), Project(above, items)
+    kept = tuple(dict.fromkeys(needed)) or (next(iter(place)),)
+    return _Join(view, consistency, tables, links, filters, tuple(rest), kept)
+
+
+def _core(joins: list[_Join], catalog: Catalog, taken: set[str]) -> ViewCore:
+    """One core for joins of one shape: it keeps what any of them needs."""
+    first = joins[0]
+    name = f"core_{first.view.name}"
+    while name.casefold() in taken:
+        name += "_"
+    taken.add(name.casefold())
+    kept = list(dict.fromkeys(column for join in joins for column in join.kept))
+    place = {f"{node}.{c.name}": (node, c) for node, table in first.tables.items() for c in table.columns}
+    shown = {node: {place[column][1].name for column in kept if place[column][0] == node} for node in first.tables}
+    nodes = tuple(_node(first, node, shown[node], catalog) for node in first.tables)
+    names = _names([(place[column][0], place[column][1].name) for column in kept])
+    outputs = tuple(Output(given, *at) for at, given in names.items())
+    columns = tuple(replace(place[column][1], name=output.name) for column, output in zip(kept, outputs, strict=True))
+    core = Core(name, nodes, first.links, outputs, _references(nodes, first.tables, first.links))
+    views = tuple(join.view.name for join in joins)
+    return ViewCore(views, core, Table(name, columns, first.view.statement.name_span), first.consistency)
+
+
+def _node(join: _Join, name: str, shown: set[str], catalog: Catalog) -> Node:
+    table = join.tables[name]
+    used = set(shown)
+    for link in join.links:
+        for a, b in link.pairs:
+            used |= {column for node, column in ((link.left, a), (link.right, b)) if node == name}
+    tests = join.filters.get(name, ())
+    used |= {column for test in tests for column in scalar.columns_of(test)}
+    used |= set(table.keys[0]) if table.keys else set()
+    source = _source_of(Scan(Ref(table.name), table.columns), catalog)
+    assert source is not None
+    keys = tuple(key for key in table.keys[:1] if _all_required(table, key))
+    return Node(name, table.name, source.name, tuple(c for c in table.names if c in used), keys, tests)
+
+
+def _above(join: _Join, view: ViewCore) -> Rel:
+    """The view with its join replaced by a scan of the core."""
+    shown = {f"{output.node}.{output.column}": col(output.name) for output in view.core.outputs}
+
+    def over_core(rel: Rel, flat: _Flat) -> Rel:
+        above: Rel = Scan(Ref(view.core.name), view.table.columns)
+        if join.rest:
+            tests = tuple(scalar.substitute(condition, shown) for condition in join.rest)
+            above = Select(above, scalar.canonical(scalar.conjunction(tests)))
+        items = tuple(Item(n, scalar.canonical(scalar.substitute(flat.columns[n], shown))) for n in rel.names)
+        return Project(above, items)
+
+    return _visit(join.view.rel, over_core)
 
 
 def _table(scan: Scan, catalog: Catalog) -> Table:

@@ -107,9 +107,9 @@ class ViewPlan:
 
 @dataclass(frozen=True, slots=True)
 class ViewCore:
-    """What a view over sources is maintained from: a join of source tables, stored as a table of its own."""
+    """What views over sources are maintained from: a join of source tables, stored as a table of its own."""
 
-    view: str
+    views: tuple[str, ...]
     core: Core
     table: Table
     consistency: str  # complete, strong or convergent

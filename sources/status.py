@@ -32,7 +32,7 @@ def status_of(directory: Path, warehouse: str) -> dict[str, Any] | None:
     for view in description_of(directory).cores:
         position = read_position(files, view.core.name)
         cores[view.core.name] = {
-            "view": view.view,
+            "views": list(view.views),
             "consistency": view.consistency,
             "reflects": dict(position.versions) if position else None,
             "sources": seen["cores"].get(view.core.name, {}),
@@ -45,7 +45,7 @@ def status_lines(sources: dict[str, Any]) -> list[str]:
     lines = [f"sources, last seen {sources['seen'] or 'never'}"]
     for name, core in sources["cores"].items():
         at = ", ".join(f"{source} {version}" for source, version in (core["reflects"] or {}).items())
-        lines.append(f"  {name} ({core['view']}, {core['consistency']}): reflects {at or 'nothing yet'}")
+        lines.append(f"  {name} ({', '.join(core['views'])}; {core['consistency']}): reflects {at or 'nothing yet'}")
         for source, health in core["sources"].items():
             trouble = f", {health['attempts']} attempts: {health['error']}" if health["state"] == "down" else ""
             lines.append(f"    {source}: {health['state']}, heard up to {health['delivered']}{trouble}")

@@ -217,3 +217,19 @@ def test_the_page_on_sources_shows_what_explain_prints() -> None:
     plan = compile_file(top / "examples" / "sources.sql")
     shown = (top / "docs" / "sources.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
     assert shown == "\n".join(cores_text(plan, "sales")) + "\n"
+
+
+def test_views_with_the_same_join_share_a_core_and_the_lattice_sees_it() -> None:
+    join = "FROM r1 JOIN r2 ON r1.c = r2.c JOIN r3 ON r2.e = r3.e"
+    turned = "FROM r3 JOIN r2 ON r3.e = r2.e JOIN r1 ON r2.c = r1.c"
+    plan = compile_text(
+        f"{SCHEMA}CREATE VIEW fine AS SELECT b, d, COUNT(*) AS n, SUM(f) AS f {join} GROUP BY b, d;\n"
+        f"CREATE VIEW coarse AS SELECT b, COUNT(*) AS n, SUM(f) AS f {turned} GROUP BY b;\n"
+        f"CREATE VIEW other AS SELECT b, COUNT(*) AS n {join} WHERE a > 1 GROUP BY b;\n"
+        f"CREATE TABLE core_other (x INT);\n"
+    )
+    assert [core.views for core in plan.cores] == [("fine", "coarse"), ("other",)]
+    assert [core.core.name for core in plan.cores] == ["core_fine", "core_other_"]
+    coarse = plan.view("coarse")
+    assert coarse is not None and coarse.parent == "fine"
+    assert cores_text(plan, "coarse") == ["  core     core_fine, that of fine"]

@@ -201,7 +201,7 @@ def test_the_command_line(servers: dict[str, Server], tmp_path: Path) -> None:
     report = json.loads(command("status", "out", "-w", "w", "--format", "json").stdout)
     assert report["sources"]["cores"]["core_recent"]["consistency"] == "strong"
 
-    assert "core_recent (recent, strong): reflects crm" in command("status", "out", "-w", "w").stdout
+    assert "core_recent (recent; strong): reflects crm" in command("status", "out", "-w", "w").stdout
 
     servers["crm"].stop()
     down = command("source", "run", "out", "-w", "w", "--once", "--give-up-after", "1")
