@@ -258,11 +258,11 @@ def _insert_delete(context: Context) -> Outcome:
     view = context.view
     rel = view.rel
     if not is_linear(rel):
+        rel = narrowed(rel)
         if parts_of(rel) is not None and context.forced != "insert-delete":
             return Unfit("its parts are stored: to replace those that are affected needs nothing of the old base")
         if because := not_reproducible(rel, context.catalog):
             return Unfit(because)
-        rel = narrowed(rel)
     deltas = context.deltas()
     changed = deltas.change(rel)
     return _signed_plan(context, "insert-delete", view.rel, (*deltas.steps, _step(view, changed)))
@@ -270,15 +270,13 @@ def _insert_delete(context: Context) -> Outcome:
 
 def _partition_recompute(context: Context) -> Outcome:
     view = context.view
-    found = parts_of(view.rel)
+    rel = narrowed(view.rel)
+    found = parts_of(rel)
     if found is None:
         return Unfit("the view does not fall into parts: there is no GROUP BY, window, LIMIT or PIVOT on top")
     for below in found[0].inputs:
         if because := not_reproducible(below, context.catalog):
             return Unfit(because)
-    rel = narrowed(view.rel)
-    found = parts_of(rel)
-    assert found is not None
     operator, columns = found
     stored, held = with_part_columns(rel, columns)
     steps = recompute_parts(context.deltas(), stored, held, operator)

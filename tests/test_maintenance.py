@@ -159,3 +159,15 @@ def test_inner_aggregates_are_hidden_views_unless_that_is_switched_off() -> None
         store = Store(plan, {"t": [(1, 0, 3), (2, 0, 4)]})
         store.apply((Change("t", None, (1, 0, 5)), Change("t", (2, 0, 4), None)))
         assert bag(store.views["v"], ("x", "n")) == Counter([(3, 2), (5, 2)])
+
+
+def test_a_window_that_nobody_reads_is_left_out() -> None:
+    """Found by the random test: what is left without it is linear, and has no parts."""
+    plan = compile_text(
+        "CREATE TABLE t (k INT, x INT);"
+        "CREATE VIEW v AS SELECT x FROM (SELECT x, RANK() OVER (PARTITION BY k ORDER BY x) AS r FROM t);"
+    )
+    assert plan.views[0].strategy == "insert-delete"
+    store = Store(plan, {"t": [(1, 2)]})
+    store.apply((Change("t", None, (1, 3)), Change("t", (1, 2), None)))
+    assert bag(store.views["v"], ("x",)) == Counter([(3,)])
