@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 Columns = frozenset[str]
+MOST_KEYS = 16
 MOST = 128  # a set of dependencies that grows past this loses its widest: fewer facts, but no wrong ones
 
 
@@ -116,15 +117,19 @@ def keys_of(
     """Candidate keys that follow from known ones: each reduced, and with columns exchanged for what determines them."""
     found: dict[Columns, None] = {}
     waiting = [reduced_key(key, dependencies, not_null) for key in known]
-    while waiting and len(found) < MOST:
+    while waiting and len(found) < MOST_KEYS:
         key = waiting.pop(0)
         if key in found or any(other < key for other in found):
             continue
         found = {other: None for other in found if not key < other} | {key: None}
         for dependency in dependencies:
+            if len(found) + len(waiting) >= MOST_KEYS:
+                break  # columns that are equal to others multiply the keys: enough of them are known
             usable = not dependency.lax or dependency.left <= not_null
             if usable and dependency.right & key and dependency.left <= names:
-                waiting.append(reduced_key((key - dependency.right) | dependency.left, dependencies, not_null))
+                exchanged = (key - dependency.right) | dependency.left
+                if not any(other <= exchanged for other in found):  # else there is nothing new in it
+                    waiting.append(reduced_key(exchanged, dependencies, not_null))
     return tuple(sorted(found, key=lambda key: (len(key), sorted(key))))
 
 

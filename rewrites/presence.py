@@ -15,12 +15,12 @@ from ..compiler import scalar
 from ..compiler.algebra import GPivot, GUnpivot
 from .facts import Facts
 from .nulls import always_true, never_true
-from .shapes import Values, all_of, at_values, cells_at, none_null, value_lists
+from .shapes import Values, all_of, at_values, cells_at, none_null, substituted, value_lists
 
 
 def at(rel: GPivot | GUnpivot, values: Values, condition: exp.Expr) -> exp.Expr:
     """A condition on names and measures, as one on the cells at these values; what always holds there is left out."""
-    here = scalar.canonical(scalar.substitute(condition, at_values(rel, values)))
+    here = substituted(condition, at_values(rel, values))
     parts = scalar.conjuncts(here)
     left = tuple(part for part in parts if not always_true(part, frozenset()))
     return here if len(left) == len(parts) else all_of(left)

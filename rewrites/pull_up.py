@@ -18,7 +18,7 @@ from .aggregation import leaves_out_nulls, null_on_empty, or_zero, zero_on_empty
 from .engine import Outcome, Refused
 from .facts import Facts
 from .nulls import always_null
-from .shapes import columns, fresh, keep, over, pivot_apart, pivoted, select, source_of
+from .shapes import columns, fresh, keep, over, pivot_apart, pivoted, select, source_of, substituted
 
 
 def pull_gpivot_through_select(rel: Rel, facts: Facts) -> Outcome:
@@ -42,7 +42,7 @@ def pull_gpivot_through_select(rel: Rel, facts: Facts) -> Outcome:
     match rel:
         case Select(input=input, condition=condition) if below := pivoted(input):
             pivot = below.pivot
-            parts = tuple(scalar.canonical(scalar.substitute(p, below.visible)) for p in scalar.conjuncts(condition))
+            parts = tuple(substituted(p, below.visible) for p in scalar.conjuncts(condition))
             carried = tuple(part for part in parts if not scalar.columns_of(part) & below.cells)
             rest = tuple(part for part in parts if part not in carried)
             if not pivot.keys:
@@ -182,7 +182,7 @@ def pull_gpivot_through_join(rel: Rel, facts: Facts) -> Outcome:
             items = tuple(Item(i.name, scalar.substitute(i.expression, within)) for i in below.items)
             cells = {cell.name for cell in pivot.cells}
             visible = {item.name: item.expression for item in items}
-            parts = tuple(scalar.canonical(scalar.substitute(p, visible)) for p in scalar.conjuncts(condition))
+            parts = tuple(substituted(p, visible) for p in scalar.conjuncts(condition))
             on_keys = tuple(part for part in parts if not scalar.columns_of(part) & cells)
             on_cells = tuple(part for part in parts if part not in on_keys)
             if not any(_joins(part, frozenset(pivot.keys), frozenset(other.names)) for part in on_keys):
@@ -244,7 +244,7 @@ def pull_gpivot_through_groupby(rel: Rel, facts: Facts) -> Outcome:
                     return Refused(f"{measure.function} is not known to leave out NULLs")
                 if not (null_on_empty(measure) or zero_on_empty(measure)):
                     return Refused(f"{measure.function} of no rows is neither NULL nor 0")
-                argument = scalar.canonical(scalar.substitute(measure.arguments[0], visible))
+                argument = substituted(measure.arguments[0], visible)
                 read = [by_name[name] for name in sorted(scalar.columns_of(argument)) if name in by_name]
                 if len({cell.values for cell in read}) != 1:
                     return Refused(f"{measure.name} does not aggregate the cells of one value list")

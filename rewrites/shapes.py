@@ -72,6 +72,13 @@ def keep(rel: Rel, names: Collection[str]) -> Rel:
     return project(rel, columns(name for name in rel.names if name in names))
 
 
+def substituted(expression: exp.Expr, by_name: Substitution) -> exp.Expr:
+    """The expression over other columns or expressions, in the form in which it is read back."""
+    made = scalar.substitute(expression, by_name)
+    renames = all(isinstance(by_name.get(name, col(name)), exp.Column) for name in scalar.columns_of(expression))
+    return made if renames else scalar.canonical(made)
+
+
 def source_of(expression: exp.Expr) -> str | None:
     """The column that the expression is, if it is no more than that."""
     return expression.name if isinstance(expression, exp.Column) else None
@@ -87,6 +94,8 @@ def fresh(name: str, taken: Collection[str]) -> str:
 
 def apart(rel: Rel, taken: Collection[str]) -> tuple[Rel, dict[str, str]]:
     """The relation with columns renamed that clash with the taken names; and the new name of each column."""
+    if not set(rel.names) & set(taken):
+        return rel, {name: name for name in rel.names}
     new: dict[str, str] = {}
     for name in rel.names:
         clash = name in taken
@@ -96,6 +105,8 @@ def apart(rel: Rel, taken: Collection[str]) -> tuple[Rel, dict[str, str]]:
 
 def pivot_apart(pivot: GPivot, taken: Collection[str]) -> tuple[GPivot, dict[str, str]]:
     """The pivot with no column, inside or out, that clashes; and the new name of each of its output columns."""
+    if not {*pivot.input.names, *pivot.names} & set(taken):
+        return pivot, {name: name for name in pivot.names}
     input, new = apart(pivot.input, taken)
     names: dict[str, str] = {key: new[key] for key in pivot.keys}
     cells = []

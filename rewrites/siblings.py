@@ -17,7 +17,7 @@ from ..compiler import scalar
 from ..compiler.algebra import Cell, GPivot, GroupBy, Item, Join, JoinKind, Measure, Project, Rel, Scan, Select, col
 from .engine import Outcome, Refused
 from .facts import Facts
-from .shapes import apart, columns, fresh, over, source_of
+from .shapes import apart, columns, fresh, over, source_of, substituted
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def fuse(left: Rel, right: Rel) -> Fused | None:
         case Select(), Select():
             below = fuse(left.input, right.input)
             if below and _same(left.condition, below.left, right.condition, below.right):
-                condition = scalar.canonical(scalar.substitute(left.condition, below.left))
+                condition = substituted(left.condition, below.left)
                 return Fused(Select(below.rel, condition), below.left, below.right)
         case Join(), Join() if left.kind == right.kind:
             return _fuse_joins(left, right)
@@ -60,11 +60,11 @@ def fuse(left: Rel, right: Rel) -> Fused | None:
 
 
 def _over(items: tuple[Item, ...], below: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
-    return {item.name: scalar.canonical(scalar.substitute(item.expression, below)) for item in items}
+    return {item.name: substituted(item.expression, below) for item in items}
 
 
 def _same(a: exp.Expr, left: Mapping[str, exp.Expr], b: exp.Expr, right: Mapping[str, exp.Expr]) -> bool:
-    return scalar.canonical(scalar.substitute(a, left)) == scalar.canonical(scalar.substitute(b, right))
+    return substituted(a, left) == substituted(b, right)
 
 
 def _fuse_joins(left: Join, right: Join) -> Fused | None:
@@ -77,7 +77,7 @@ def _fuse_joins(left: Join, right: Join) -> Fused | None:
     theirs = {**first.right, **{n: scalar.substitute(e, renamed) for n, e in second.right.items()}}
     if not _same(left.condition, ours, right.condition, theirs):
         return None
-    condition = scalar.canonical(scalar.substitute(left.condition, ours))
+    condition = substituted(left.condition, ours)
     rel = Join(first.rel, moved, condition, left.kind)
     return Fused(rel, {n: ours[n] for n in left.names}, {n: theirs[n] for n in right.names})
 
@@ -94,7 +94,7 @@ def _fuse_groups(left: GroupBy, right: GroupBy) -> Fused | None:
     measures: dict[Measure, str] = {}
 
     def column(measure: Measure, visible: Mapping[str, exp.Expr]) -> exp.Expr:
-        arguments = tuple(scalar.canonical(scalar.substitute(a, visible)) for a in measure.arguments)
+        arguments = tuple(substituted(a, visible) for a in measure.arguments)
         made = Measure("", measure.function, arguments, measure.distinct)
         if made not in measures:
             measures[made] = fresh(measure.name, {*keys, *measures.values()})
@@ -178,7 +178,7 @@ def join_siblings(rel: Rel, facts: Facts) -> Outcome:
             for part in scalar.conjuncts(condition):
                 name = _with_itself(part, left, visible)
                 if name is None:
-                    rest.append(scalar.canonical(scalar.substitute(part, visible)))
+                    rest.append(substituted(part, visible))
                     continue
                 if name not in not_null and isinstance(part, exp.EQ):
                     return Refused(f"{name} may be NULL, and the join drops NULLs: write <=> instead of =")

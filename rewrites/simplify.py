@@ -12,7 +12,7 @@ from ..compiler.algebra import Column, GroupBy, Item, Measure, Project, Rel, Sel
 from ..compiler.typing import type_of
 from .engine import Outcome, Refused
 from .facts import Facts
-from .shapes import columns, over, select
+from .shapes import columns, over, select, substituted
 
 
 def merge_projects(rel: Rel, facts: Facts) -> Outcome:
@@ -82,7 +82,7 @@ def move_select_below_project(rel: Rel, facts: Facts) -> Outcome:
     match rel:
         case Select(input=Project(input=input, items=items), condition=condition):
             shown = {item.name: item.expression for item in items}
-            return Project(Select(input, scalar.canonical(scalar.substitute(condition, shown))), items)
+            return Project(Select(input, substituted(condition, shown)), items)
     return None
 
 

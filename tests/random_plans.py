@@ -97,9 +97,9 @@ class Plans:
 
     def base(self) -> Rel:
         """Rows that can be pivoted by a, b or fa."""
-        if self.maybe(0.04):  # one key, and none of its columns left: a pivot of it has no key columns
+        if self.maybe(0.06):  # one key, and none of its columns left: a pivot of it has no key columns
             return Project(Select(self.scan("f"), sql("`fk` = 1")), tuple(Item(n, col(n)) for n in ("fa", "m")))
-        rel: Rel = self.scan(self.chance.choice(("v", "v", "f")))
+        rel: Rel = self.scan("w" if self.maybe(0.08) else self.chance.choice(("v", "v", "f")))
         if rel.names[0] == "fk" and self.maybe(0.4):
             rel = Join(rel, self.scan("t"), sql("`fk` = `id`"))
         if self.maybe(0.25):
@@ -114,7 +114,7 @@ class Plans:
 
     def listed(self) -> Rel:
         """Rows of some values of the columns to pivot by, and now and then of less."""
-        rel = self.scan(self.chance.choice(("v", "f")))
+        rel = self.scan(self.chance.choice(("v", "f", "f", "w")))
         condition = self._listed(rel)
         if self.maybe(0.2):
             condition = _both(scalar.text(condition), scalar.text(self.condition(schema(rel), 0)))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+import re
+from pathlib import Path
 
 import pytest
 from check_rules import check_rule, check_views
 from deltafold.grammar.notation import print_rel
 from deltafold.rewrites.engine import Refused, Rule
 from deltafold.rewrites.facts import Facts
+from deltafold.rewrites.normalise import UP
+from random_plans import SHAPES
 from rule_cases import CATALOG, differ, example, plan, random_database, rules
 
 
@@ -22,6 +27,16 @@ def test_the_example_of_a_rule_runs(rule: Rule) -> None:
     for _ in range(40):
         database = random_database(chance, before)
         assert differ(before, after, database) is None, database
+
+
+def test_rules_have_one_spelling() -> None:
+    """The name of a rule in traces, its random plans and its documentation are the same, and so is what it does."""
+    text = (Path(__file__).parent.parent / "docs" / "rules.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(\w+)` \| (.*) \|.*\|$", text, flags=re.MULTILINE)
+    told = [(rule.__name__, (inspect.getdoc(rule) or "").split("\n\n")[0]) for rule in rules()]
+    assert documented == told
+    assert set(SHAPES) == {rule.__name__ for rule in rules()}
+    assert {rule.__name__ for rule in UP} <= set(SHAPES)
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.__name__)
