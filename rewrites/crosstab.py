@@ -153,7 +153,8 @@ def drop_select_below_gpivot(rel: Rel, facts: Facts) -> Outcome:
     Sound because rows of other values fill no cell: they only add keys whose cells are all NULL. Provided
     1. the condition below reads nothing but the columns pivoted by,
     2. it is true for each listed value,
-    3. the one above is not true where all cells are NULL.
+    3. the one above is not true where all cells are NULL,
+    4. no two rows contend for a cell without the condition.
     """
     match rel:
         case Select(input=GPivot(input=Select(input=input, condition=below)) as pivot, condition=above):
@@ -163,6 +164,8 @@ def drop_select_below_gpivot(rel: Rel, facts: Facts) -> Outcome:
                 return Refused("the condition below the pivot leaves out rows of a listed value")
             if not never_true(above, frozenset(cell.name for cell in pivot.cells)):
                 return Refused("the condition above the pivot may hold where all cells are NULL")
+            if not facts.has_key_within(input, (*pivot.keys, *pivot.by)):
+                return Refused("without the condition below, rows may contend for a cell")
             return Select(GPivot(input, pivot.by, pivot.cells), above)
     return None
 
