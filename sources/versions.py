@@ -230,7 +230,7 @@ class VersionNumbers:
             task.to_send.remove(query)
             asks = self._asks(task, query)
             if not any(ask.keys for ask in asks):  # the view has told it all, or there is nothing to ask for
-                self._add_parts(task, asks, {})
+                self._add_parts(task, asks, None)
                 continue
             self._number += 1
             message = Query(self._number, query.source, asks)
@@ -272,23 +272,22 @@ class VersionNumbers:
             return
         self._held.pop(answer.number, None)
         del self._asked[answer.number], task.sent[answer.number]
-        rows = {}
-        for name in query.nodes:
-            rows[name] = dict(answer.rows[name])
-            add(rows[name], self.inbox.between(name, task.required[name], self.queried(answer, name)), -1)
-        self._add_parts(task, asked.asks, rows)
+        self._add_parts(task, asked.asks, answer)
         self._advance(task, out)
 
-    def _add_parts(self, task: Task, asks: tuple[Ask, ...], rows: Mapping[str, Bag]) -> None:
-        """Keeps of each node what was asked for or joins its parent, beside what the view told of it."""
+    def _add_parts(self, task: Task, asks: tuple[Ask, ...], answer: Answer | None) -> None:
+        """Keeps of each node what was asked for or joins its parent, as required, beside what the view told of it."""
         told: dict[str, Bag] = {}
         for ask in asks:
             keys, name = ask.keys, ask.node.name
             if ask.parent is not None:
                 keys = keys_of(told[ask.parent], self.core.by_name[ask.parent].positions(ask.parent_columns))
             own = ask.node.positions(ask.columns)
-            found = rows.get(name, {})
+            found = answer.rows[name] if answer else {}
             told[name] = {row: count for row, count in found.items() if tuple(row[i] for i in own) in keys}
+            if answer:
+                seen = self.queried(answer, name)
+                add(told[name], self.inbox.matching(name, task.required[name], seen, own, keys), -1)
             task.parts[name] = add(dict(told[name]), task.parts.get(name, {}))
             task.known.add(name)
             if not task.parts[name]:
