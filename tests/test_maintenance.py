@@ -171,3 +171,14 @@ def test_a_window_that_nobody_reads_is_left_out() -> None:
     store = Store(plan, {"t": [(1, 2)]})
     store.apply((Change("t", None, (1, 3)), Change("t", (1, 2), None)))
     assert bag(store.views["v"], ("x",)) == Counter([(3,)])
+
+
+def test_qualify_looks_over_the_window_that_it_needs() -> None:
+    plan = compile_text(
+        "CREATE TABLE t (n INT NOT NULL PRIMARY KEY, k INT);"
+        "CREATE VIEW v AS SELECT k, n FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY n) = 1;"
+    )
+    assert plan.views[0].strategy == "partition-recompute"
+    store = Store(plan, {"t": [(1, 1), (2, 1), (3, 2)]})
+    store.apply((Change("t", (1, 1), None), Change("t", None, (4, 3))))
+    assert bag(store.views["v"], ("k", "n")) == Counter([(1, 2), (2, 3), (3, 4)])

@@ -126,7 +126,8 @@ def _select(rows: Rows, query: exp.Select, selected: list[Selected]) -> Bound:
             bound.append(bind(rows, item.expression))
     if qualify_part is not None and not errors:
         with collecting(errors):
-            rows.rel = Select(rows.rel, condition(rows, qualify_part))
+            kept = condition(rows, qualify_part)  # which puts its window below what it selects from
+            rows.rel = Select(rows.rel, kept)
     if errors:
         raise InputError(errors)
     return _projected(rows, query, selected, bound, order)
