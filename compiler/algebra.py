@@ -492,7 +492,9 @@ def scans(rel: Rel) -> tuple[Scan, ...]:
 
 
 def with_inputs(rel: Rel, inputs: tuple[Rel, ...]) -> Rel:
-    """The same operator over other inputs."""
+    """The same operator over other inputs; the same object over the same ones."""
+    if all(new is old for new, old in zip(inputs, rel.inputs, strict=True)):
+        return rel
     match rel:
         case Scan() | Values():
             return rel

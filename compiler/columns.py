@@ -28,10 +28,12 @@ from .algebra import (
     Values,
     Window,
 )
+from .remembered import remembered
 from .types import common_type
 from .typing import type_of, window_type
 
 
+@remembered
 def schema(rel: Rel) -> tuple[Column, ...]:
     """The columns of a relation."""
     match rel:

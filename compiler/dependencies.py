@@ -143,8 +143,11 @@ def renamed(dependencies: Iterable[Dependency], new_names: Mapping[str, str]) ->
 
 def projected(dependencies: Iterable[Dependency], onto: Columns, not_null: Columns) -> Dependencies:
     """What the dependencies say of these columns alone: the others are resolved away, one by one."""
-    kept = merged(dependencies, not_null)
-    for lost in sorted({name for d in kept for name in d.left | d.right} - onto):
+    given = tuple(dependencies)
+    determining = frozenset[str]().union(*(d.left for d in given))
+    # A column that determines nothing is just left out; resolving the others brings no new ones to a left side.
+    kept = merged((Dependency(d.left, d.right & (onto | determining), d.lax) for d in given), not_null)
+    for lost in sorted(determining - onto):
         made = [d for d in kept if lost not in d.left]
         for first in made[:]:
             if lost not in first.right:

@@ -54,6 +54,7 @@ from .catalog import Catalog, Table, find_name
 from .columns import schema as schema
 from .conditions import equalities, floats, needed_by
 from .dependencies import Columns, Dependencies, Dependency, closure, keys_of, merged, projected, renamed
+from .remembered import remembered
 from .typing import type_of
 
 Key = Columns
@@ -74,6 +75,7 @@ def keys(rel: Rel, catalog: Catalog) -> tuple[Key, ...]:
     return properties(rel, catalog).keys
 
 
+@remembered
 def properties(rel: Rel, catalog: Catalog) -> Properties:
     """All that is known of a relation's rows."""
     match rel:

@@ -23,27 +23,29 @@ def prune(rel: Rel, needed: frozenset[str] | None = None) -> Rel:
     match rel:
         case Project(input, items):
             kept = tuple(item for item in items if item.name in wanted) or items[:1]
-            return project(prune(input, _reads(kept)), kept)
+            below = prune(input, _reads(kept))
+            if below is input and len(kept) == len(items) and not isinstance(below, Project):
+                return rel
+            return project(below, kept)
         case Expand(input, branches):
             chosen = tuple(tuple(item for item in branch if item.name in wanted) or branch[:1] for branch in branches)
             return Expand(prune(input, _reads(tuple(item for branch in chosen for item in branch))), chosen)
         case Select(input, condition):
-            return Select(prune(input, wanted | scalar.columns_of(condition)), condition)
-        case Limit(input, order, count, offset):
-            return Limit(
-                prune(input, wanted.union(*(scalar.columns_of(k.expression) for k in order))), order, count, offset
-            )
+            return with_inputs(rel, (prune(input, wanted | scalar.columns_of(condition)),))
+        case Limit(input, order):
+            ordered = (scalar.columns_of(key.expression) for key in order)
+            return with_inputs(rel, (prune(input, wanted.union(*ordered)),))
         case Window(input, items):
             used = tuple(item for item in items if item.name in wanted)
             if not used:
                 return prune(input, wanted)
             return Window(prune(input, (wanted | _reads(used)) & set(input.names)), used)
-        case Join(left, right, condition, kind):
+        case Join(left, right, condition):
             reads = wanted | scalar.columns_of(condition)
-            return Join(prune(left, reads & set(left.names)), prune(right, reads & set(right.names)), condition, kind)
+            return with_inputs(rel, tuple(prune(side, reads & set(side.names)) for side in (left, right)))
         case GroupBy(input, keys, measures):
             arguments = (scalar.columns_of(argument) for m in measures for argument in m.arguments)
-            return GroupBy(prune(input, frozenset(keys).union(*arguments)), keys, measures)
+            return with_inputs(rel, (prune(input, frozenset(keys).union(*arguments)),))
         case UnionAll(branches) if all(isinstance(branch, Project) for branch in branches):
             return UnionAll(tuple(prune(branch, wanted) for branch in branches))
     return with_inputs(rel, tuple(prune(child) for child in rel.inputs))

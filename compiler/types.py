@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -103,6 +104,7 @@ def wider_decimal(left: tuple[int, int], right: tuple[int, int]) -> str:
     return f"decimal({MAX_PRECISION},{max(0, MAX_PRECISION - integral)})"
 
 
+@lru_cache(maxsize=4096)
 def type_name(data_type: exp.DataType) -> str:
     """Spark's name of a type as sqlglot parses it. CHAR and VARCHAR are strings to an expression."""
     name = data_type.sql(dialect=DIALECT).lower()

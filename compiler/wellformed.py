@@ -7,10 +7,12 @@ from sqlglot import exp
 from . import scalar
 from .algebra import ExceptAll, Expand, GroupBy, IntersectAll, Join, Limit, Project, Rel, Select, UnionAll, Window
 from .properties import schema
+from .remembered import remembered
 from .source import CompilerBug
 from .typing import type_of
 
 
+@remembered
 def check(rel: Rel) -> None:
     """Every expression reads columns that its input has, every condition is boolean, branches of a union agree."""
     for child in rel.inputs:
