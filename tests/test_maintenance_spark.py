@@ -11,11 +11,12 @@ import pytest
 from deltafold.codegen.emit import emit, write
 from deltafold.codegen.warehouse import folder, read_view
 from deltafold.compiler.algebra import Ref
+from deltafold.compiler.pipeline import compile_file
 from deltafold.compiler.plan import Plan
 from deltafold.grammar.notation import print_rel
 from deltafold.randomdata import apply_batch
 from deltafold.runner import load_scripts
-from deltafold.verify import bag_difference, write_changes, write_table
+from deltafold.verify import bag_difference, describe, verify, write_changes, write_table
 from oracle import evaluate
 from random_views import Maker, RandomCase
 
@@ -64,3 +65,10 @@ def run(spark: Any, case: RandomCase, directory: Path) -> None:
 @pytest.mark.parametrize("seed", range(WAREHOUSES))
 def test_random_views_on_spark_equal_the_oracle(spark: Any, tmp_path: Path, seed: int) -> None:
     run(spark, Maker(random.Random(seed)).warehouse(VIEWS, batches=2), tmp_path)
+
+
+@pytest.mark.spark
+def test_each_kind_of_maintenance_equals_sparks_own_answer(spark: Any) -> None:
+    plan = compile_file(Path(__file__).with_name("views") / "maintained.sql")
+    found = verify(spark, plan, "parquet", rows=20, batches=2, seed=1, progress=lambda _: None)
+    assert found is None, describe(plan, found) if found else ""
