@@ -207,7 +207,7 @@ class _Maker:
         return True
 
     def _keep_hierarchies(self, table: Table, values: dict[str, Any]) -> None:
-        """A child level determines its parent: the parent's value is a function of the child's."""
+        """A child level determines its parent: the parent's value is a function of the child's, unless that is NULL."""
         for dimension in self.catalog.dimensions:
             levels = {level.name.casefold(): level for level in dimension.levels}
             for _, steps in dimension.hierarchies:
@@ -221,7 +221,10 @@ class _Maker:
         names = {name.casefold(): name for name in table.names}
         if any(names[name.casefold()] in keyed for name in (*child, *parent)):
             return  # a key determines everything anyway
-        seed = repr([values[names[name.casefold()]] for name in child])
+        held = [values[names[name.casefold()]] for name in child]
+        if None in held:
+            return
+        seed = repr(held)
         for name in parent:
             column = table.column(name)
             assert column is not None

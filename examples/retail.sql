@@ -2,7 +2,7 @@
 
 CREATE TABLE stores (
   storeID INT NOT NULL PRIMARY KEY,
-  city    STRING,
+  city    STRING NOT NULL,
   region  STRING
 );
 

@@ -147,6 +147,17 @@ def test_only_total_foreign_keys_are_joined_along_an_edge(foreign_key: str) -> N
     assert derives(FINE, city, schema=schema) == ({"b<a": ("stores",)} if total else {})
 
 
+@pytest.mark.parametrize("city", ["STRING", "STRING NOT NULL"])
+def test_a_level_that_may_be_null_determines_nothing(city: str) -> None:
+    schema = f"""CREATE TABLE stores (storeID INT NOT NULL PRIMARY KEY, city {city}, region STRING);
+    CREATE DIMENSION d LEVEL city IS stores.city LEVEL region IS stores.region HIERARCHY h (city CHILD OF region);
+    CREATE TABLE pos (storeID INT NOT NULL REFERENCES stores, qty INT);\n"""
+    views = [
+        f"SELECT {by}, COUNT(*) AS n FROM pos JOIN stores USING (storeID) GROUP BY {by}" for by in ("city", "region")
+    ]
+    assert derives(*views, schema=schema) == ({"b<a": ("stores",)} if "NOT NULL" in city else {})
+
+
 def test_joins_that_are_not_along_foreign_keys_must_be_the_same() -> None:
     schema = "CREATE TABLE t (k INT, x INT, y INT); CREATE TABLE u (k INT, z INT);"
     fine = "SELECT x, z, COUNT(*) AS n FROM t JOIN u ON t.k = u.k GROUP BY x, z"

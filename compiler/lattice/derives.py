@@ -292,7 +292,11 @@ def _outside(expression: exp.Expr, texts: set[str]) -> set[str]:
 
 
 def _dependencies(table: Table, catalog: Catalog) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """What determines what within a table: its keys, and the hierarchies of dimensions over it."""
+    """What determines what within a table: its keys, and the hierarchies of dimensions over it.
+
+    A level may hold NULL for several values of the next one, which would split a group: it determines where it is NOT
+    NULL.
+    """
     required = {column.name for column in table.columns if not column.nullable}
     found = [(key, table.names) for key in table.keys if set(key) <= required]
     for dimension in catalog.dimensions:
@@ -301,7 +305,9 @@ def _dependencies(table: Table, catalog: Catalog) -> list[tuple[tuple[str, ...],
             for child, parent in itertools.pairwise(steps):
                 below, above = levels[child.casefold()], levels[parent.casefold()]
                 if below.table.casefold() == above.table.casefold() == table.name.casefold():
-                    found.append((_spelled(table, below.columns), _spelled(table, above.columns)))
+                    determining = _spelled(table, below.columns)
+                    if set(determining) <= required:
+                        found.append((determining, _spelled(table, above.columns)))
     return found
 
 
