@@ -18,10 +18,10 @@ test: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile
 
 fast: $(READY)
-	$(VENV)/bin/pytest -m "not spark"
+	$(VENV)/bin/pytest -m "not spark" --numprocesses 2
 
 verify: $(READY)
 	$(VENV)/bin/deltafold verify examples/retail.sql --batches 20 --seed $(SEED) --format $(FORMAT)
