@@ -23,10 +23,9 @@ def prune(rel: Rel, needed: frozenset[str] | None = None) -> Rel:
     match rel:
         case Project(input, items):
             kept = tuple(item for item in items if item.name in wanted) or items[:1]
-            below = prune(input, _reads(kept))
-            if below is input and len(kept) == len(items) and not isinstance(below, Project):
-                return rel
-            return project(below, kept)
+            made = project(prune(input, _reads(kept)), kept)
+            unchanged = isinstance(made, Project) and made.input is input and len(kept) == len(items)
+            return rel if unchanged else made
         case Expand(input, branches):
             chosen = tuple(tuple(item for item in branch if item.name in wanted) or branch[:1] for branch in branches)
             return Expand(prune(input, _reads(tuple(item for branch in chosen for item in branch))), chosen)
