@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
+    "spark.driver.memory": "3g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.maxPlanStringLength": "2000",  # plans of many views fill the memory with their own text
     "spark.ui.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.session.timeZone": "UTC",
