@@ -14,7 +14,8 @@ from deltafold.codegen.lattice_text import lattice_lines
 from deltafold.compiler.bind import BoundView
 from deltafold.compiler.decide import stored_summary
 from deltafold.compiler.lattice.advise import advise
-from deltafold.compiler.lattice.derives import Edge, cube_of, families
+from deltafold.compiler.lattice.cubes import cube_of
+from deltafold.compiler.lattice.derives import Edge, families
 from deltafold.compiler.pipeline import compile_file, compile_text
 from deltafold.compiler.plan import Lattice, LatticeNode, Plan
 from golden import Case, Golden
@@ -187,8 +188,49 @@ def test_a_sum_of_wide_decimals_is_not_multiplied() -> None:
         f"{schema}CREATE VIEW a AS {fine}; CREATE VIEW b AS SELECT k, SUM(x) AS s, SUM(y) AS t FROM t GROUP BY k;"
     )
     parts = derivations(plan)["b", "a"].parts
-    assert [text.partition("(")[0] for text in parts] == ["count", "sum"]
-    assert all("y" not in text.partition("\x1f")[2] for text in parts)
+    assert [part.part.function for part in parts] == ["count", "sum"]
+    assert all("y" not in part.text.partition("\x1f")[2] for part in parts)
+
+
+MONTHS = """
+CREATE TABLE sales (store INT NOT NULL, month STRING, qty INT, n INT NOT NULL);
+ALTER TABLE sales SET STATISTICS (ROWS 100000, DISTINCT store 10, DISTINCT month 12);
+CREATE VIEW plain AS SELECT store, month, COUNT(*) AS c FROM sales GROUP BY store, month;
+"""
+
+
+@pytest.mark.parametrize(
+    ("view", "hidden"),
+    [
+        (
+            "SELECT * FROM (SELECT store, month, qty FROM sales) PIVOT (SUM(qty) FOR month IN ('jan', 'feb'))",
+            ["__count_qty", "__sum_qty"],
+        ),
+        (
+            "SELECT store, MIN(qty) FILTER (WHERE month = 'jan') AS lo FROM sales GROUP BY store",
+            ["__count_qty", "__min_qty"],
+        ),
+        ("SELECT store, SUM(CASE WHEN month = 'jan' THEN n ELSE 0 END) AS s FROM sales GROUP BY store", ["__sum_n"]),
+        ("SELECT store, SUM(CASE month WHEN 'jan' THEN n END) AS s FROM sales GROUP BY store", ["__sum_n"]),
+        ("SELECT store, COUNT(*) FILTER (WHERE month = 'jan') AS c FROM sales GROUP BY store", []),
+        ("SELECT DISTINCT store FROM sales", []),
+        ("SELECT store, COUNT(*) AS c FROM sales GROUP BY store HAVING SUM(n) > 3", ["__sum_n"]),
+    ],
+    ids=["pivot", "filter", "else", "case of", "count", "distinct", "having"],
+)
+def test_conditions_over_what_the_parent_gives_leave_its_aggregates_plain(view: str, hidden: list[str]) -> None:
+    """What is added to the parent is the aggregate without the condition, which serves all of them."""
+    parent, child = compile_text(f"{MONTHS} CREATE VIEW child AS {view};").views
+    assert child.parent == "plain"
+    assert sorted(column.name for column in parent.hidden) == hidden
+
+
+def test_an_extreme_of_branches_that_are_coerced_is_added_as_a_whole() -> None:
+    """MIN(qty) orders as a number, the CASE with a string in it as a string."""
+    view = "SELECT store, MIN(CASE WHEN month = 'jan' THEN qty ELSE month END) AS lo FROM sales GROUP BY store"
+    (added, *_) = derivations(compile_text(f"{MONTHS} CREATE VIEW child AS {view};"))["child", "plain"].parts[::-1]
+    assert added.part.function == "min"
+    assert added.text.startswith("min(CASE")
 
 
 def test_hidden_columns_are_there_only_for_chosen_children() -> None:

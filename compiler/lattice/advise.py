@@ -22,7 +22,8 @@ from sqlglot import exp
 from ..algebra import col
 from ..catalog import Catalog
 from ..summary import Summary
-from .derives import Cube, Family, Term, cube_of, families, term
+from .cubes import Cube, Term, cube_of, term
+from .derives import Family, families
 from .estimate import Sizes, met
 from .star import column_of, path_of
 

@@ -5,7 +5,7 @@ A view v2 derives from v1, v2 ≺ v1, when v2 is one SELECT … GROUP BY over v1
 1. both aggregate the same roots;
 2. v1's WHERE follows from v2's, and what v2's says beyond it is over what v1 gives;
 3. each grouping expression of v2 is over what v1 gives;
-4. each stored part of v2 is a part of v1, or its argument is over what v1 gives, or it can be added to v1, hidden.
+4. each stored part of v2 is a part of v1, or can be had from one (`ways`), or can be added to v1, hidden.
 
 What v1 *gives* are its grouping expressions, the columns of arms whose foreign keys are among them (joined along the
 edge), and attributes that its grouping columns determine and its own joins hold: those are added to v1 as hidden
@@ -26,78 +26,10 @@ from .. import scalar
 from ..algebra import Column
 from ..catalog import Catalog, Table
 from ..crosstabs import ONLY
-from ..summary import Part, Summary
-from ..types import decimal_of, is_numeric
-from ..typing import type_of
-from .implication import Comparison, comparison, follows
-from .star import Arm, Star, attribute, path_of, root_columns, shared_attributes, star_of
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """An expression over attributes, with what is asked of it again and again."""
-
-    expression: exp.Expr
-    text: str
-    attributes: frozenset[str]
-
-
-def term(expression: exp.Expr) -> Term:
-    return Term(expression, scalar.text(expression), scalar.columns_of(expression))
-
-
-@dataclass(frozen=True, slots=True)
-class CubePart:
-    """A stored part, its argument over attributes."""
-
-    part: Part
-    argument: Term | None
-
-    @property
-    def text(self) -> str:
-        return f"{self.part.function}({'*' if self.argument is None else self.argument.text})"
-
-    @property
-    def count_text(self) -> str:
-        """The part that says how many values it has."""
-        return f"count({self.argument.text})" if self.argument and self.part.nullable else "count(*)"
-
-
-@dataclass(frozen=True, slots=True)
-class Cube:
-    """A summary table as a generalized cube view: a star, conditions, grouping expressions, parts."""
-
-    summary: Summary
-    star: Star
-    keys: Mapping[str, Term]  # by stored name
-    parts: Mapping[str, CubePart]  # by text
-    described: Mapping[str, CubePart]  # the same by stored name; two names may hold one part
-    conditions: Mapping[str, Term]  # by text
-    comparisons: Mapping[str, Comparison | None]  # those of the conditions that compare with a constant
-
-    @property
-    def name(self) -> str:
-        return self.summary.view
-
-    @property
-    def essential(self) -> frozenset[str]:
-        """The arms whose columns the view itself uses. [appendix B]"""
-        used = (*self.keys.values(), *self.conditions.values(), *(p.argument for p in self.parts.values()))
-        return frozenset(path_of(name) for t in used if t is not None for name in t.attributes) & set(self.star.arms)
-
-
-def cube_of(summary: Summary, catalog: Catalog) -> Cube:
-    star = star_of(summary.core, catalog)
-    keys = {stored: term(star.columns[column]) for stored, column in summary.keys}
-    parts = []
-    for part in summary.parts:
-        argument = None if part.argument is None else term(scalar.substitute(part.argument, star.columns))
-        parts.append(CubePart(part, argument))
-    conditions = {text: term(expression) for text, expression in star.conditions.items()}
-    comparisons = {text: comparison(t.expression) for text, t in conditions.items()}
-    by_text = {part.text: part for part in reversed(parts)}
-    described = {part.part.name: part for part in parts}
-    return Cube(summary, star, keys, by_text, described, conditions, comparisons)
+from .cubes import Cube, CubePart, Term
+from .implication import follows
+from .star import Arm, attribute, path_of, root_columns, shared_attributes
+from .ways import Way, way_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +48,9 @@ class Edge:
     child: str
     joins: tuple[Arm, ...]  # each after the one that its foreign key is in
     hidden: tuple[str, ...]  # attributes that the parent needs as hidden grouping columns
-    parts: tuple[str, ...]  # parts that the parent needs as hidden aggregates
+    parts: tuple[CubePart, ...]  # those that the parent needs as hidden aggregates
     rest: tuple[str, ...]  # conditions of the child beyond the parent's
+    ways: Mapping[str, Way]  # how the child's parts are had from the parent's row, by text
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -151,7 +84,6 @@ class Family:
             for column in arm.table.columns:
                 name = attribute(arm.path, column.name)
                 self.columns[name] = Column(name, column.type, column.nullable)
-        self._exact: dict[str, bool] = {}
         self._determined: dict[frozenset[str], frozenset[str]] = {}
         self.gives = {name: self._gives(cube) for name, cube in self.cubes.items()}
         self._reached = {name: frozenset(gives) for name, gives in self.gives.items()}
@@ -235,18 +167,20 @@ class Family:
                 return None
             joins |= need.joins
             hidden |= need.hidden
-        parts = []
+        added: dict[str, CubePart] = {}
+        ways: dict[str, Way] = {}
         for text, part in child.parts.items():
-            if text in parent.parts or part.argument is None:
-                continue
-            need = self.need(parent, part.argument) if self._is_over_groups(part) else None
-            if need is None:
-                parts += [text] if part.count_text in parent.parts else [text, part.count_text]
-            else:
+            found = way_of(part, parent, lambda wanted: self.need(parent, wanted) is not None, self.columns)
+            ways[text] = found.way
+            added |= {wanted.text: wanted for wanted in found.added}
+            for wanted in found.given:
+                need = self.need(parent, wanted)
+                assert need is not None
                 joins |= need.joins
                 hidden |= need.hidden
         arms = tuple(arm for path, arm in self.arms.items() if path in joins)
-        return Edge(parent.name, child.name, arms, tuple(sorted(hidden)), tuple(sorted(set(parts))), tuple(rest))
+        parts = tuple(added[text] for text in sorted(added))
+        return Edge(parent.name, child.name, arms, tuple(sorted(hidden)), parts, tuple(rest), ways)
 
     def need(self, parent: Cube, wanted: Term) -> Need | None:
         """What it takes to compute an expression over the parent's rows; None if it cannot be."""
@@ -265,21 +199,6 @@ class Family:
             frozenset[str]().union(*(need.joins for need in needs)),
             frozenset[str]().union(*(need.hidden for need in needs)),
         )
-
-    def _is_over_groups(self, part: CubePart) -> bool:
-        """Whether the part can be had from an argument that is constant in each of the parent's groups. A sum becomes
-        SUM(argument * count): only for numbers, and for decimals only if the product keeps all digits."""
-        if part.part.function != "sum":
-            return True
-        if part.text not in self._exact:
-            assert part.argument is not None
-            kind = type_of(part.argument.expression, self.columns).type
-            digits = decimal_of(kind) if kind.startswith("decimal") else None
-            self._exact[part.text] = is_numeric(kind) and (digits is None or digits[0] <= _EXACT_DIGITS)
-        return self._exact[part.text]
-
-
-_EXACT_DIGITS = 38 - 20 - 1  # of a decimal that a bigint multiplies
 
 
 def _outside(expression: exp.Expr, texts: set[str]) -> set[str]:

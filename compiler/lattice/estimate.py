@@ -19,7 +19,8 @@ import math
 from sqlglot import exp
 
 from ..catalog import Table
-from .derives import Cube, Family, Term
+from .cubes import Cube, Term
+from .derives import Family
 from .implication import Comparison
 from .star import column_of, path_of
 

@@ -15,7 +15,8 @@ from .. import scalar
 from ..algebra import Item, Project, Rel, Scan, State, col
 from ..properties import schema
 from ..summary import Part, Summary
-from .derives import Cube, CubePart, Family, term
+from .cubes import Cube, CubePart, term
+from .derives import Family
 from .join import Joined, in_one_state, join_arms
 from .star import attribute, column_of, path_of
 

@@ -20,7 +20,8 @@ from ..catalog import Catalog
 from ..deltas import Deltas
 from ..plan import Lattice, LatticeEdge, LatticeNode
 from ..summary import Summary
-from .derives import Cube, Edge, Family, cube_of, families
+from .cubes import Cube, CubePart, cube_of
+from .derives import Edge, Family, families
 from .estimate import Sizes
 from .extend import can_extend, extend
 
@@ -78,7 +79,7 @@ class _Choice:
         for parent in family.cubes.values():
             for child in family.cubes.values():
                 edge = family.edge(parent, child) if parent is not child else None
-                if edge is not None and self._can_serve(parent, child, edge):
+                if edge is not None and self._can_serve(parent, edge):
                     self.possible[child.name][parent.name] = edge
         self.graph: nx.DiGraph[str] = nx.DiGraph()
         self.graph.add_nodes_from(family.cubes)
@@ -86,8 +87,8 @@ class _Choice:
         self.classes = self._classes()
         self.chosen = {name: self._cheapest(name) for name in family.cubes}
 
-    def _can_serve(self, parent: Cube, child: Cube, edge: Edge) -> bool:
-        arguments = (child.parts[text].argument for text in edge.parts)
+    def _can_serve(self, parent: Cube, edge: Edge) -> bool:
+        arguments = (part.argument for part in edge.parts)
         needed = frozenset(edge.hidden).union(*(a.attributes for a in arguments if a))
         return can_extend(parent, needed)
 
@@ -102,7 +103,7 @@ class _Choice:
     def _added(self, name: str, names: set[str]) -> int:
         """How much would be added to a view if the others of its node came from it."""
         edges = [self.possible[other][name] for other in names if other != name and name in self.possible[other]]
-        return len({added for edge in edges for added in (*edge.hidden, *edge.parts)})
+        return len({added for edge in edges for added in (*edge.hidden, *(part.text for part in edge.parts))})
 
     def _cheapest(self, name: str) -> Edge | None:
         own = self.classes[name]
@@ -135,12 +136,12 @@ class _Choice:
         tree.add_nodes_from(self.family.cubes)
         tree.add_edges_from((edge.parent, name) for name, edge in self.chosen.items() if edge)
         hidden: dict[str, set[str]] = {name: set() for name in tree}
-        parts: dict[str, dict[str, str]] = {name: {} for name in tree}  # text, and the child that it comes from
+        parts: dict[str, dict[str, CubePart]] = {name: {} for name in tree}  # by text
         extended: dict[str, Cube] = {}
         edges: dict[str, Edge | None] = {}
         downward = list(nx.lexicographical_topological_sort(tree))
         for name in reversed(downward):
-            wanted = tuple(extended[child].parts[text] for text, child in sorted(parts[name].items()))
+            wanted = tuple(parts[name][text] for text in sorted(parts[name]))
             cube = extend(self.family.cubes[name], self.family, tuple(sorted(hidden[name])), wanted)
             extended[name], edges[name] = cube, None
             if (edge := self.chosen[name]) is not None:
@@ -149,7 +150,7 @@ class _Choice:
                 assert along is not None
                 edges[name] = along
                 hidden[edge.parent].update(along.hidden)
-                parts[edge.parent] |= dict.fromkeys(along.parts, name)
+                parts[edge.parent] |= {part.text: part for part in along.parts}
         found: dict[str, Related] = {}
         for name in downward:
             found[name] = Related(extended[name], self.family, edges[name], self._insert_only(name, edges, extended))

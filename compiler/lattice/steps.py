@@ -7,14 +7,13 @@ With P the parent and D the dimension tables joined along the edge,
 The second branch is what the paper leaves out: a dimension row that moves takes the parent's stored rows along. It is
 left out where the table's changes only insert, since nothing refers to a new row yet.
 
-| part of v | of the parent's row | in the first branch |
-|---|---|---|
-| any that the parent has | that part | its change |
-| count(*) | the parent's count | its change |
-| count(e), e over what the parent gives | the count where e is not NULL | its change |
-| sum(e), likewise | e * count | e * the count's change |
-| min(e), max(e) that the parent has | that part | inserted and deleted extremes, apart |
-| min(e), max(e), e over what the parent gives | e | inserted where the count grows, deleted where it shrinks |
+`ways` says what a row of the parent adds to each part of v. In the first branch, where the row is a change,
+
+| part of v | change |
+|---|---|
+| counts and sums | those of the parent's part, or of its count |
+| min(e), max(e) taken from the parent's part | inserted and deleted extremes, apart |
+| min(e), max(e), e over what the parent gives | inserted where the count grows, deleted where it shrinks |
 
 In the last row, rows with equal keys and e are added up first. In the row before, a parent's row that moves in brings
 an extreme that the same batch may have deleted: such groups are looked up again. Groups are looked up in the parent's
@@ -49,10 +48,11 @@ from ..deltas import SIGN_COLUMN
 from ..plan import Merge, Step
 from ..properties import schema
 from ..summary import Part, Summary, after_rows, key_equality, stale_groups, stored_columns
-from .derives import Cube, CubePart
+from .cubes import Cube
 from .join import Joined, in_one_state, join_arm, join_arms
 from .relate import Related
 from .star import Arm
+from .ways import EXTREMES, ByCase, Scaled, Taken, Way, taken
 
 MOVED = "__moved"
 _PREPARED = "the summary-delta of {}, and its rows that a change of a dimension moves"
@@ -71,7 +71,7 @@ def initial_from_parent(child: Related, parent: Related) -> Rel:
     """The stored view from the stored parent."""
     edge = _Along(child, parent)
     scan = Scan(Ref(parent.summary.view, State.STORED), stored_columns(parent.summary))
-    rows = edge.project(edge.joined(scan, State.CURRENT), lambda joined, part: edge.value(joined, part))
+    rows = edge.project(edge.joined(scan, State.CURRENT), edge.value)
     summary = child.summary
     grouped = GroupBy(rows, summary.key, tuple(_again(part) for part in summary.parts))
     stored: dict[str, exp.Expr] = {name: col(name) for name in summary.key}
@@ -100,8 +100,8 @@ def steps_from_parent(child: Related, parent: Parent) -> tuple[Step, ...]:
     """The steps from the parent's summary-delta to the child's, the last one."""
     edge = _Along(child, parent.related)
     summary, view = child.summary, child.summary.view
-    taken_over = [part for part in edge.extremes if edge.has(part)]
-    looked_at = [part for part in edge.extremes if not edge.has(part)]
+    taken_over = [part for part in edge.extremes if edge.takes(part)]
+    looked_at = [part for part in edge.extremes if not edge.takes(part)]
     branches = [edge.from_delta(parent)]
     branches += [edge.from_moved(arm) for arm in edge.arms if not arm.table.changes.insert_only]
     moves = len(branches) > 1 and bool(taken_over)
@@ -170,20 +170,22 @@ class _Along:
         self.parent: Cube = parent.cube
         self.family = child.family
         self.arms: tuple[Arm, ...] = child.edge.joins
+        self.ways = child.edge.ways
         self.rest = tuple(self.child.conditions[text].expression for text in child.edge.rest)
         self.insert_only = child.insert_only
         self.extremes = [part for part in self.summary.parts if part.function in ("min", "max")]
         self.purpose = f"the summary-delta, from that of {parent.summary.view}"
 
-    def described(self, part: Part) -> CubePart:
-        return self.child.described[part.name]
+    def way(self, part: Part) -> Way:
+        return self.ways[self.child.described[part.name].text]
 
-    def has(self, part: Part) -> bool:
-        """Whether the parent stores this part."""
-        return self.described(part).text in self.parent.parts
+    def takes(self, part: Part) -> bool:
+        """Whether the part is had from parts of the parent, and not from its grouping columns."""
+        return bool(self.sources(part))
 
-    def source(self, part: Part) -> str:
-        return self.parent.parts[self.described(part).text].part.name
+    def sources(self, part: Part) -> tuple[str, ...]:
+        """The stored names of the parent's parts that a part is had from."""
+        return tuple(self.parent.parts[text].part.name for text in taken(self.way(part)))
 
     def start(self, scan: Scan) -> Joined:
         keys = self.parent.keys.items()
@@ -194,19 +196,33 @@ class _Along:
     def joined(self, scan: Scan, state: State) -> Joined:
         return join_arms(self.start(scan), self.arms, in_one_state(state), self.family).where(self.rest)
 
-    def value(self, joined: Joined, part: Part) -> exp.Expr:
-        """What a row of the parent, stored or summary-delta, adds to a part."""
-        described = self.described(part)
-        count = col(self.parent.summary.count)
-        if self.has(part):
-            return col(self.source(part))
-        if described.argument is None:
-            return count
-        argument = joined.over(described.argument.expression)
-        if part.function in ("min", "max"):
+    def value(self, joined: Joined, part: Part, held: Callable[[str], exp.Expr] = col) -> exp.Expr:
+        """What a row of the parent, stored or summary-delta, adds to a part; `held` is where it holds its own parts."""
+        return self._value(joined, part.function, self.way(part), held)
+
+    def _value(self, joined: Joined, function: str, way: Way | None, held: Callable[[str], exp.Expr]) -> exp.Expr:
+        match way:
+            case None:
+                return _sql("0") if function == "count" else exp.null()
+            case Taken(text):
+                return held(self.parent.parts[text].part.name)
+            case ByCase(cases, otherwise):
+                branches = [
+                    exp.If(this=joined.over(condition.expression), true=self._value(joined, function, one, held))
+                    for condition, one in cases
+                ]
+                default = self._value(joined, function, otherwise, held)
+                return scalar.canonical(
+                    exp.Case(ifs=branches, default=None if isinstance(default, exp.Null) else default)
+                )
+            case Scaled(argument):
+                return self._scaled(function, joined.over(argument.expression))
+
+    def _scaled(self, function: str, argument: exp.Expr) -> exp.Expr:
+        if function in EXTREMES:
             return argument
         text, rows = scalar.text(argument), scalar.quote(self.parent.summary.count)
-        if part.function == "count":
+        if function == "count":
             return _sql(f"CASE WHEN {text} IS NULL THEN 0 ELSE {rows} END")
         return _sql(f"({text}) * {rows}")
 
@@ -220,14 +236,14 @@ class _Along:
         joined = self.joined(scan, State.NEW)
         items = self._changes(joined, lambda expression: expression)
         for part in self.extremes:
-            if self.has(part):
-                inserted = col(f"__ins_{self.source(part)}")
+            if self.takes(part):
+                inserted = self.value(joined, part, lambda name: col(f"__ins_{name}"))
                 items.append(Item(f"__ins_{part.name}", inserted))
                 if not self.insert_only:
-                    deleted = f"__del_{self.source(part)}"
-                    kept = deleted in scan.names  # else the parent's own changes only insert
-                    nothing = _sql(f"CASE WHEN FALSE THEN {scalar.text(inserted)} END")
-                    items.append(Item(f"__del_{part.name}", col(deleted) if kept else nothing))
+                    kept = all(f"__del_{name}" in scan.names for name in self.sources(part))
+                    deleted = self.value(joined, part, lambda name: col(f"__del_{name}")) if kept else None
+                    nothing = _sql(f"CASE WHEN FALSE THEN {scalar.text(inserted)} END")  # its own changes only insert
+                    items.append(Item(f"__del_{part.name}", deleted or nothing))
         return Project(joined.rel, (*items, Item(MOVED, _sql("0"))))
 
     def from_moved(self, arm: Arm) -> Project:
@@ -246,8 +262,8 @@ class _Along:
 
         items = self._changes(joined, signed)
         for part in self.extremes:
-            if self.has(part):
-                own = scalar.quote(self.source(part))
+            if self.takes(part):
+                own = scalar.text(self.value(joined, part))
                 items.append(Item(f"__ins_{part.name}", _sql(f"CASE WHEN FALSE THEN {own} END")))
                 items.append(Item(f"__del_{part.name}", _sql(f"CASE WHEN {sign} < 0 THEN {own} END")))
         return Project(joined.rel, (*items, Item(MOVED, _sql(f"CASE WHEN {sign} > 0 THEN 1 ELSE 0 END"))))
@@ -257,7 +273,7 @@ class _Along:
         for part in self.summary.parts:
             if part not in self.extremes:
                 items.append(Item(part.name, signed(self.value(joined, part))))
-            elif not self.has(part):
+            elif not self.takes(part):
                 items.append(Item(_argument(part), self.value(joined, part)))
         return items
 
@@ -269,7 +285,7 @@ class _Along:
 
     def after(self, parent: Parent) -> Rel:
         """The parent's rows after the batch, as far as the child's extremes need them."""
-        extremes = (self.source(part) for part in self.extremes if self.has(part))
+        extremes = (name for part in self.extremes for name in self.sources(part))
         return after_rows(
             self.parent.summary, parent.merge, parent.delta, tuple(dict.fromkeys((*self.parent.keys, *extremes)))
         )
