@@ -56,6 +56,41 @@ PRIMARY_KEYS = {
         "web_site": "web_site_sk",
     },
 }
+# A column of TPC-DS refers to the table that the end of its name says.
+_REFERRED = {
+    "date_sk": "date_dim",
+    "time_sk": "time_dim",
+    "item_sk": "item",
+    "customer_sk": "customer",
+    "cdemo_sk": "customer_demographics",
+    "hdemo_sk": "household_demographics",
+    "addr_sk": "customer_address",
+    "store_sk": "store",
+    "promo_sk": "promotion",
+    "call_center_sk": "call_center",
+    "catalog_page_sk": "catalog_page",
+    "ship_mode_sk": "ship_mode",
+    "warehouse_sk": "warehouse",
+    "reason_sk": "reason",
+    "web_page_sk": "web_page",
+    "web_site_sk": "web_site",
+    "income_band_sk": "income_band",
+}
+_FOREIGN_KEYS: dict[str, dict[str, dict[tuple[str, ...], str]]] = {
+    "tpch": {
+        "customer": {("c_nationkey",): "nation"},
+        "lineitem": {("l_orderkey",): "orders", ("l_partkey", "l_suppkey"): "partsupp"},
+        "nation": {("n_regionkey",): "region"},
+        "orders": {("o_custkey",): "customer"},
+        "partsupp": {("ps_partkey",): "part", ("ps_suppkey",): "supplier"},
+        "supplier": {("s_nationkey",): "nation"},
+    },
+    "tpcds": {
+        "store_returns": {("sr_item_sk", "sr_ticket_number"): "store_sales"},
+        "catalog_returns": {("cr_item_sk", "cr_order_number"): "catalog_sales"},
+        "web_returns": {("wr_item_sk", "wr_order_number"): "web_sales"},
+    },
+}
 _MAKE = {"tpch": "CALL dbgen(sf = {scale}, schema = 'tpch')", "tpcds": "CALL dsdgen(sf = {scale}, schema = 'tpcds')"}
 
 
@@ -105,6 +140,22 @@ def tables(benchmark: str) -> str:
         f"CREATE TABLE {table} ({', '.join(listed)}, PRIMARY KEY ({PRIMARY_KEYS[benchmark][table]}));\n"
         for table, listed in columns.items()
     )
+
+
+@cache
+def foreign_keys(benchmark: str) -> dict[str, dict[tuple[str, ...], str]]:
+    """By table: columns and the table whose primary key they refer to."""
+    found = {table: dict(keys) for table, keys in _FOREIGN_KEYS[benchmark].items()}
+    if benchmark == "tpcds":
+        for table, name in (
+            connect()
+            .execute("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'tpcds'")
+            .fetchall()
+        ):
+            end = next((target for end, target in _REFERRED.items() if name.endswith(f"_{end}")), table)
+            if end != table:
+                found.setdefault(table, {})[name,] = end
+    return found
 
 
 @cache
