@@ -18,18 +18,24 @@ from sqlglot.generators.spark import SparkGenerator
 
 from ..grammar.spark_dialect import SparkViews
 from .algebra import col
+from .remembered import remembered
 
 DIALECT = "spark"
 
 
 class _Printed(Spark):
-    """Spark SQL as it is printed: null-safe equality by its operator, which is shorter than the words."""
+    """Spark SQL as it is printed: null-safe equality by its operator, which is shorter than the words; names that are
+    plain without quotes."""
 
     class Generator(SparkGenerator):
         TRANSFORMS = {  # noqa: RUF012
             **SparkGenerator.TRANSFORMS,
             exp.NullSafeEQ: lambda self, e: self.binary(e, "<=>"),
+            exp.Identifier: lambda self, e: quote(e.this),
         }
+
+
+_PRINTED = _Printed()
 
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -116,17 +122,27 @@ def quote(name: str) -> str:
     return name if is_plain_name(name) else "`" + name.replace("`", "``") + "`"
 
 
-def _unquote_plain(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Identifier):
-        return exp.Identifier(this=node.this, quoted=not is_plain_name(node.this))
-    return node
-
-
 def text(expression: exp.Expr) -> str:
     """The expression as Spark SQL, on one line."""
     if isinstance(expression, exp.Column) and not expression.table:
         return quote(expression.name)
-    return expression.transform(_unquote_plain).sql(dialect=_Printed, comments=False)
+    return _text(expression)
+
+
+@remembered
+def _text(expression: exp.Expr) -> str:
+    return _PRINTED.generate(copied(expression), copy=False, comments=False)
+
+
+def copied(expression: exp.Expr) -> exp.Expr:
+    """A copy without comments and places, which bound expressions do not need; sqlglot's own takes them along."""
+    return type(expression)(**{name: _copied_argument(value) for name, value in expression.args.items()})
+
+
+def _copied_argument(value: object) -> object:
+    if isinstance(value, exp.Expr):
+        return copied(value)
+    return [_copied_argument(part) for part in value] if isinstance(value, list) else value
 
 
 def _bind_names(node: exp.Expr) -> exp.Expr:
@@ -144,7 +160,7 @@ def canonical(expression: exp.Expr) -> exp.Expr:
     """The same expression in the form in which printing and parsing are inverse."""
     if isinstance(expression, exp.Column) and not expression.table:
         return col(expression.name)
-    return _reread(text(expression)).copy()
+    return copied(_reread(text(expression)))
 
 
 @lru_cache(maxsize=20_000)
@@ -159,7 +175,7 @@ def _reread(printed: str) -> exp.Expr:
 
 def bound(sql: str) -> exp.Expr:
     """Reads a bound expression as the compiler writes it, in canonical form."""
-    return _bound(sql).copy()
+    return copied(_bound(sql))
 
 
 @lru_cache(maxsize=20_000)
