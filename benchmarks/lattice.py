@@ -126,7 +126,9 @@ def main(counts: Sequence[int]) -> None:
     for count in counts:
         seconds, derived = measure(count)
         growth = f"{math.log(seconds['all'] / previous[1]) / math.log(count / previous[0]):9.2f}" if previous else ""
-        print(f"{count:>6}{derived:>9}" + "".join(f"{value:>9.2f} s" for value in seconds.values()) + growth, flush=True)
+        print(
+            f"{count:>6}{derived:>9}" + "".join(f"{value:>9.2f} s" for value in seconds.values()) + growth, flush=True
+        )
         previous = count, seconds["all"]
 
 
